@@ -1,13 +1,14 @@
 """The on-disk cache of compiled kernels.
 
-A second compile of the same kernel for the same machine costs one file read. The key is a hash of the IR text, the
-machine, and the versions of compiler and LLVM (`cache_key`), so an entry never has to be invalidated. The cache is a
-convenience: whatever goes wrong with it (no home folder, no space, a damaged file, a folder that others may write) is
-a miss, never an error.
+A second compile of the same kernel for the same machine costs one file read. The key is a hash of the IR
+text, the machine, and the versions of compiler and LLVM (`cache_key`), so an entry never has to be
+invalidated. The cache is a convenience: whatever goes wrong with it (no home folder, no space, a damaged
+file, a folder that others may write) is a miss, never an error.
 
-The folder is private (mode 0700): object code that is loaded into a process must not come from a place where somebody
-else may put it. A file is written under a temporary name and renamed, so that readers see whole entries only. Entries
-carry a checksum. When the total size passes a bound, the entries that were used longest ago go first.
+The folder is private (mode 0700): object code that is loaded into a process must not come from a place
+where somebody else may put it. A file is written under a temporary name and renamed, so that readers see
+whole entries only. Entries carry a checksum. When the total size passes a bound, the entries that were used
+longest ago go first.
 
 `TILEWRIGHT_CACHE_DIR` names another folder; set to the empty string it switches the cache off.
 """

@@ -1,15 +1,16 @@
 """LLVM IR text to object code, in this process.
 
-One function, `compile_ir`, takes the text of one LLVM module and a `Machine` and returns the bytes of a relocatable
-ELF object. It is a pure function of its arguments: the same text for the same machine gives the same bytes.
+One function, `compile_ir`, takes the text of one LLVM module and a `Machine` and returns the bytes of a
+relocatable ELF object. It is a pure function of its arguments: the same text for the same machine gives the
+same bytes.
 
-What the optimiser may do is fixed here: LLVM's O3 pipeline, without its loop and SLP vectorisers and without
-interleaving, because schedules decide about vectors. Floating-point contraction is not a switch: it is the `contract`
-flag on the instructions that allow it.
+What the optimiser may do is fixed here: LLVM's O3 pipeline, without its loop and SLP vectorisers and
+without interleaving, because schedules decide about vectors. Floating-point contraction is not a switch: it
+is the `contract` flag on the instructions that allow it.
 
-Deliberately elsewhere: where IR text comes from (`emit.py`), worker processes (`workers.py`), the on-disk cache
-(`cache.py`), and what most callers want, all three together (`compiler.py`). This module imports nothing of the
-compiler and llvmlite only when it is used, so that a worker process starts quickly.
+Deliberately elsewhere: where IR text comes from (`emit.py`), worker processes (`workers.py`), the on-disk
+cache (`cache.py`), and what most callers want, all three together (`compiler.py`). This module imports
+nothing of the compiler and llvmlite only when it is used, so that a worker process starts quickly.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class MachineLike(Protocol):
 
 @dataclass(frozen=True)
 class Machine:
-    """Exactly what LLVM is told about the machine: target triple, processor name, and feature string (`+avx2,-sse4a`)."""
+    """Exactly what LLVM is told about the machine: target triple, processor name, and feature string
+    (`+avx2,-sse4a`).
+    """
 
     triple: str
     cpu: str = ""
@@ -59,8 +62,9 @@ class Machine:
 def compile_ir(text: str, machine: Machine) -> bytes:
     """Optimise one LLVM module and return it as a relocatable object file.
 
-    Raises CodegenError if the text does not parse or verify, or if LLVM does not know the machine. LLVM may also abort
-    the process on IR it cannot select for a target; callers that compile for another machine use `workers.py`.
+    Raises CodegenError if the text does not parse or verify, or if LLVM does not know the machine. LLVM may
+    also abort the process on IR it cannot select for a target; callers that compile for another machine use
+    `workers.py`.
     """
     import llvmlite.binding as llvm
 
@@ -78,7 +82,9 @@ def compile_ir(text: str, machine: Machine) -> bytes:
 
 
 def optimised_ir(text: str, machine: Machine) -> str:
-    """The module as text after optimisation: for tests and for people who look for a lost vector instruction."""
+    """The module as text after optimisation: for tests and for people who look for a lost vector
+    instruction.
+    """
     import llvmlite.binding as llvm
 
     target_machine = _target_machine(machine)

@@ -1,10 +1,10 @@
 """Many kernels to object code: the cache, this process, and worker processes behind one small class.
 
-A `KernelCompiler` is given kernels one after another as they are lowered and hands out futures. Equal text is compiled
-once. What the on-disk cache holds is not compiled at all. A handful of kernels is compiled in this process, because a
-worker takes longer to start than they take to compile; from then on everything goes to worker processes, which work
-while the caller lowers the next kernel. Code for another machine than this one is always generated in a worker, since
-LLVM may abort on it.
+A `KernelCompiler` is given kernels one after another as they are lowered and hands out futures. Equal text
+is compiled once. What the on-disk cache holds is not compiled at all. A handful of kernels is compiled in
+this process, because a worker takes longer to start than they take to compile; from then on everything goes
+to worker processes, which work while the caller lowers the next kernel. Code for another machine than this
+one is always generated in a worker, since LLVM may abort on it.
 
     with KernelCompiler(machine, version) as compiler:
         futures = [compiler.submit(name, text) for name, text in kernels]
@@ -28,7 +28,9 @@ FEW_KERNELS = 4
 
 @dataclass(frozen=True)
 class CompileStats:
-    """Where the objects came from: how many were asked for, found equal to another, in the cache, or compiled."""
+    """Where the objects came from: how many were asked for, found equal to another, in the cache, or
+    compiled.
+    """
 
     requested: int
     repeated: int

@@ -1,8 +1,9 @@
 """The program of one code generation process: requests on standard input, replies on standard output.
 
-A request is a line of JSON with the machine's fields and `bytes`, the length of the IR text that follows. A reply is a
-line of JSON with `ok` and `bytes`, followed by the object code or by a message. The program ends when its input does.
-LLVM aborts the process on some inputs it cannot compile; that is why it is a process. Its parent is `workers.py`.
+A request is a line of JSON with the machine's fields and `bytes`, the length of the IR text that follows. A
+reply is a line of JSON with `ok` and `bytes`, followed by the object code or by a message. The program ends
+when its input does. LLVM aborts the process on some inputs it cannot compile; that is why it is a process.
+Its parent is `workers.py`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Code generation in child processes.
 
-llvmlite puts every call behind one lock, so threads do not compile side by side; processes do. A process also keeps an
-abort inside LLVM from taking the compiler down: it becomes a CodegenError that names the kernel.
+llvmlite puts every call behind one lock, so threads do not compile side by side; processes do. A process
+also keeps an abort inside LLVM from taking the compiler down: it becomes a CodegenError that names the
+kernel.
 
-`WorkerPool.submit` returns at once with a Future, so that the caller can lower the next kernel while this one is
-compiled. Each worker process is driven by one thread that writes IR text to it and reads object code back; no Python
-object crosses the border. Processes start with the first job that needs them and end with `close`.
+`WorkerPool.submit` returns at once with a Future, so that the caller can lower the next kernel while this
+one is compiled. Each worker process is driven by one thread that writes IR text to it and reads object code
+back; no Python object crosses the border. Processes start with the first job that needs them and end with
+`close`.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ class _Process:
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
 
     def compile(self, job: _Job) -> bytes:
         child = self._child if self._child is not None else self._start()
