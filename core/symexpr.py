@@ -409,13 +409,13 @@ def _floordiv_rest(inner: SymExpr, d: int) -> SymExpr:
         decided = divide(inner, d, {})  # a mod has a range of its own
         if decided is not None:
             return decided
-    if len(inner._poly) == 1:
-        (monomial, c), *_ = inner._poly.items()
-        if c == 1 and len(monomial) == 1 and monomial[0].kind == "floordiv":
-            dividend, divisor = monomial[0].args
-            if not divisor._poly:
-                # (x floordiv e + k) floordiv d = (x + k * e) floordiv (d * e)
-                return _floordiv_const(dividend + inner._const * divisor._const, d * divisor._const)
+    divisions = [m for m in inner._poly if any(a.kind == "floordiv" for a in m)]
+    if len(divisions) == 1 and len(divisions[0]) == 1 and inner._poly[divisions[0]] == 1:
+        dividend, divisor = divisions[0][0].args
+        if not divisor._poly:
+            # (x floordiv e + y) floordiv d = (x + y * e) floordiv (d * e)
+            other = SymExpr({m: c for m, c in inner._poly.items() if m is not divisions[0]}, inner._const)
+            return _floordiv_const(dividend + other * divisor._const, d * divisor._const)
     return make_atom("floordiv", (inner, const(d))).expr
 
 

@@ -1,6 +1,6 @@
-"""A small parser for symbolic expressions outside of ``.ir`` files (tests, Python API, command lines).
+"""A small parser for symbolic expressions, and the lists and maps that ``core.attributes`` makes of them.
 
-In ``.ir`` files the Lark grammar reads the same syntax; both build through the constructors of ``symexpr``.
+Op syntax in ``.ir`` files is read by the Lark grammar; both build through the constructors of ``symexpr``.
 
     sum     := product (('+' | '-') product)*
     product := unary (('*' | 'floordiv' | 'ceildiv' | 'mod') unary)*
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from .symexpr import ExprLike, SymExpr, ceildiv, const, floordiv, mod, sym, sym_max, sym_min
 
-_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_][A-Za-z0-9_$.]*)|([-+*(),]))")
+_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_][A-Za-z0-9_$.]*)|(->|[-+*(),=\[\]]))")
 _MAX_DEPTH = 200
 
 BINARY: dict[str, Callable[[ExprLike, ExprLike], SymExpr]] = {
@@ -27,10 +27,15 @@ BINARY: dict[str, Callable[[ExprLike, ExprLike], SymExpr]] = {
 
 def parse_expr(text: str) -> SymExpr:
     """The expression that ``text`` denotes; ``ValueError`` says what is wrong and at which column."""
-    return _Parser(text).parse()
+    parser = ExprParser(text)
+    result = parser.sum()
+    parser.end()
+    return result
 
 
-class _Parser:
+class ExprParser:
+    """Recursive descent over the tokens of one short text."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self.tokens: list[tuple[str, int]] = []
@@ -50,11 +55,9 @@ class _Parser:
     def token(self) -> str:
         return self.tokens[self.index][0] if self.index < len(self.tokens) else ""
 
-    def parse(self) -> SymExpr:
-        result = self.sum()
+    def end(self) -> None:
         if self.token:
-            raise self.error("an operator")
-        return result
+            raise self.error("the end")
 
     def error(self, expected: str) -> ValueError:
         column = self.tokens[self.index][1] + 1 if self.token else len(self.text) + 1
@@ -70,6 +73,24 @@ class _Parser:
         if self.token != token:
             raise self.error(f"'{token}'")
         self.index += 1
+
+    def accept(self, token: str) -> bool:
+        if self.token != token:
+            return False
+        self.index += 1
+        return True
+
+    def expr_list(self, opening: str, closing: str) -> tuple[SymExpr, ...]:
+        """``opening (sum (',' sum)*)? closing``"""
+        self.expect(opening)
+        items: list[SymExpr] = []
+        if self.accept(closing):
+            return ()
+        items.append(self.sum())
+        while self.accept(","):
+            items.append(self.sum())
+        self.expect(closing)
+        return tuple(items)
 
     def sum(self) -> SymExpr:
         result = self.product()
@@ -108,12 +129,9 @@ class _Parser:
             return result
         if token in ("min", "max"):
             self.take()
-            self.expect("(")
-            args = [self.sum()]
-            while self.token == ",":
-                self.take()
-                args.append(self.sum())
-            self.expect(")")
+            args = self.expr_list("(", ")")
+            if not args:
+                raise self.error(f"an argument of '{token}'")
             return sym_min(*args) if token == "min" else sym_max(*args)
         if token[:1].isdigit():
             return const(int(self.take()))

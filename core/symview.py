@@ -1,8 +1,8 @@
 """How a symbolic expression reads: ``mod`` recovered from the stored form, and the text.
 
-The stored form (``symexpr``) has no ``mod``; code generation, range analysis and people want it back. The text
-is what ``symtext`` and the ``.ir`` grammar parse: ``d0 * 16 + d1 floordiv 4``, ``min(a, b)``, with as few
-parentheses as parse back.
+The stored form (``symexpr``) has no ``mod``; code generation, range analysis and people want it back. The
+text is what ``symtext`` and the ``.ir`` grammar parse: ``d0 * 16 + d1 floordiv 4``, ``min(a, b)``, with as
+few parentheses as parse back.
 """
 
 from __future__ import annotations

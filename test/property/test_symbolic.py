@@ -119,8 +119,8 @@ def test_division_and_remainder_recombine(x: Direct, d: int) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.integers(-9, 9), min_size=4, max_size=4), st.sampled_from([2, 3, 4, 8, 16]), st.integers(1, 5))
-def test_nested_divisions_of_linear_expressions_meet(coefficients: list[int], d: int, e: int) -> None:
+@given(st.lists(st.integers(-9, 9), min_size=4, max_size=4), st.sampled_from([2, 3, 4, 8]), st.integers(1, 5))
+def test_nested_divisions_of_linear_terms_meet(coefficients: list[int], d: int, e: int) -> None:
     *scales, constant = coefficients
     x = sum((sym(name) * c for name, c in zip(NAMES, scales)), const(constant))
     assert (x // d) // e == x // (e * d)

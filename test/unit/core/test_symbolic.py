@@ -106,7 +106,7 @@ def test_format_renames_in_canonical_order() -> None:
     [
         ("n +", "expected an expression, found the end"),
         ("(n", r"expected '\)', found the end"),
-        ("n n", "column 3: expected an operator, found 'n'"),
+        ("n n", "column 3: expected the end, found 'n'"),
         ("n floordiv 0", "division by zero"),
         ("mod", "expected an expression, found 'mod'"),
         ("n ? m", r"column 3: unexpected '\?'"),
