@@ -1,8 +1,9 @@
 """Time of whole models against ONNX Runtime: ``python bench/models.py [--models a,b] [--threads 2] [--json FILE]``.
 
-Both run in this process on the same random inputs, in turn (A B A B), with a pause between the turns so that neither's waiting
-threads disturb the other. Prints medians and the ratio ours / theirs (below 1 is faster), and checks that the outputs agree.
-Models: the ``onnx`` package's light models with random weights (``tilewright.testing.models``), or any ``.onnx`` files given.
+Both run in this process on the same random inputs, in turn (A B A B), with a pause between the turns so that
+neither's waiting threads disturb the other. Prints medians and the ratio ours / theirs (below 1 is faster), and
+checks that the outputs agree. Models: the ``onnx`` package's light models with random weights
+(``tilewright.testing.models``), or any ``.onnx`` files given.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Real models for tests and benchmarks: the ``onnx`` package's light models, with random weights of sensible scale.
 
-The package ships some well-known image networks whose weights are ``ConstantOfShape`` nodes, so that the files stay small. As they
-are, every channel of a layer computes the same number and many faults cannot show; :func:`randomise` replaces the constants by
-random weights under which activations keep their scale through the network.
+The package ships some well-known image networks whose weights are ``ConstantOfShape`` nodes, so that the files stay
+small. As they are, every channel of a layer computes the same number and many faults cannot show; :func:`randomise`
+replaces the constants by random weights under which activations keep their scale through the network.
 
 Nothing here knows any model by name: models are found by looking into the folder.
 """
@@ -32,7 +32,7 @@ def load_randomised(path: Path, seed: int = 0) -> ModelProto:
 
 
 def random_inputs(model: ModelProto, seed: int = 0, dims: dict[str, int] | None = None) -> dict[str, Array]:
-    """Standard-normal arrays for the float inputs of a model that are not initialisers; ``dims`` gives named dimensions."""
+    """Standard-normal arrays for the float inputs of a model that are not initialisers; ``dims`` gives named sizes."""
     rng = np.random.default_rng(seed)
     weights = {w.name for w in model.graph.initializer}
     found: dict[str, Array] = {}
@@ -50,9 +50,10 @@ def random_inputs(model: ModelProto, seed: int = 0, dims: dict[str, int] | None 
 def randomise(model: ModelProto, seed: int = 0) -> ModelProto:
     """Replaces every float ``ConstantOfShape`` of constant shape by an initialiser with random values.
 
-    The scale follows the use: convolution and matrix weights get the variance 2 / fan-in (He et al., 2015), normalisation scales
-    and variances lie in 0.5..1.5, biases and means are small. A normalisation whose result is added to another branch gets a scale
-    of 0.2..0.5, or else activations would double with every residual block.
+    The scale follows the use: convolution and matrix weights get the variance 2 / fan-in before a
+    ReLU (He et al., 2015) and 1 / fan-in elsewhere, normalisation scales
+    and variances lie in 0.5..1.5, biases and means are small. A normalisation whose result is added to another branch
+    gets a scale of 0.2..0.5, or else activations would double with every residual block.
     """
     rng = np.random.default_rng(seed)
     arrays = {w.name: w for w in model.graph.initializer}
@@ -100,7 +101,8 @@ def _weight(
             helper.get_attribute_value(a) for a in node.attribute if a.name == "transB"
         )
         fan_in = int(np.prod(shape[1:])) if transposed else shape[0]
-        return (rng.standard_normal(shape) * np.sqrt(2.0 / fan_in)).astype(np.float32)
+        gain = 2.0 if _reaches_relu(users, node.output[0]) else 1.0
+        return (rng.standard_normal(shape) * np.sqrt(gain / fan_in)).astype(np.float32)
     if node.op_type == "BatchNormalization" and index == 1 and _feeds_sum(users, node.output[0]):
         return rng.uniform(0.2, 0.5, shape).astype(np.float32)
     if (node.op_type == "BatchNormalization" and index in (1, 4)) or node.op_type == "Mul":
@@ -110,3 +112,13 @@ def _weight(
 
 def _feeds_sum(users: dict[str, list[tuple[NodeProto, int]]], name: str) -> bool:
     return any(user.op_type == "Sum" for user, _ in users.get(name, ()))
+
+
+def _reaches_relu(users: dict[str, list[tuple[NodeProto, int]]], name: str) -> bool:
+    """Whether a ReLU follows directly or after normalisations and per-channel scales."""
+    for user, _ in users.get(name, ()):
+        if user.op_type == "Relu":
+            return True
+        if user.op_type in ("BatchNormalization", "Mul", "Add") and _reaches_relu(users, user.output[0]):
+            return True
+    return False

@@ -1,7 +1,7 @@
 """Runs ``mypy --strict`` on the package.
 
-The checkout is the package ``tilewright``, but mypy wants the folder to bear the package's name; so this makes a link of that
-name in a temporary folder and runs mypy there.
+The checkout is the package ``tilewright``, but mypy wants the folder to bear the package's name; so this makes a link
+of that name in a temporary folder and runs mypy there.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ def main() -> None:
     print(f"accuracy   {(scores.argmax(1) == labels).mean():.2%} on {len(labels)} held-out images")
 
     one, all_at_once = median_time(lambda: model(images[:1])), median_time(lambda: model(images))
-    print(f"time       {one * 1e6:.1f} us for one image, {all_at_once / len(images) * 1e6:.1f} us per image in one batch")
+    batch = all_at_once / len(images)
+    print(f"time       {one * 1e6:.1f} us for one image, {batch * 1e6:.1f} us per image in one batch")
 
     print(f"IR         every level is a file in {ir}/:")
     for path in sorted(ir.glob("*.ir")):

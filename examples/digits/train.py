@@ -1,8 +1,9 @@
 """Trains the example model: a small convolutional network on scikit-learn's handwritten digits, written as ONNX.
 
-Makes ``digits.onnx`` (input ``image``: ``n x 1 x 8 x 8`` float32 in 0..1, output ``scores``: ``n x 10``) and ``test.npz``
-(``images``, ``labels``: the 450 held-out images that the training never saw). Both are committed; this script is how they were
-made. It needs PyTorch, scikit-learn and onnx: ``pip install torch scikit-learn onnx && python train.py``.
+Makes ``digits.onnx`` (input ``image``: ``n x 1 x 8 x 8`` float32 in 0..1, output ``scores``: ``n x 10``) and
+``test.npz`` (``images``, ``labels``: the 450 held-out images that the training never saw). Both are committed; this
+script is how they were made. It needs PyTorch, scikit-learn and onnx: ``pip install torch scikit-learn onnx && python
+train.py``.
 """
 
 from __future__ import annotations
