@@ -11,7 +11,6 @@ Index expressions are quasi-affine: an :class:`~tilewright.core.attributes.Index
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IndexType, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Dialect, Region, SSAValue
@@ -181,7 +180,7 @@ class ReadOp(IRDLOperation):
     default = opt_operand_def()
     map = prop_def(IndexMapAttr)
     result = result_def()
-    irdl_options: ClassVar = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(Pure())
 
     def __init__(

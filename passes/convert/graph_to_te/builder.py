@@ -1,0 +1,179 @@
+"""How lowerings write ``te.compute`` ops: a function from index expressions to an element.
+
+    def body(e, i, k):
+        return e.read(a, [i[0], k[0]]) * e.read(b, [k[0], i[1]])
+    te.compute("matmul", type, body, reduce=[depth], combine="sum")
+
+Inside a body, indices are symbolic expressions over placeholders (``i$0`` spatial, ``r$0`` reduction, ``v$0`` data-dependent);
+reading turns them into operands and an index map, simplified with the ranges of the indices. Tensors that are read become
+inputs of the compute on first use, so a lowering never lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import IndexType, LocationAttr, TensorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from ....core.attributes import ExprListAttr, IndexMapAttr, layout_of, shape_exprs, tensor_type
+from ....core.symbolic import ExprLike, SymExpr, as_expr, bounds, simplify, sym
+from ....dialects.te.ops import ComputeOp, IndexOp, ReadOp, YieldOp
+from .elements import Elem, ElementCode
+
+Exprs = tuple[SymExpr, ...]
+Body = Callable[..., Any]
+Range = tuple[int | None, int | None]
+
+
+def extent_range(extent: SymExpr) -> Range:
+    """The range of an index that runs over ``extent``."""
+    return 0, extent.const_value() - 1 if extent.is_const() else None
+
+
+class SymbolRanges(dict[str, Range]):
+    """Ranges of placeholders; any other name is a symbolic dimension, which is not negative."""
+
+    def __missing__(self, name: str) -> Range:
+        return 0, None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+class ComputeBody(ElementCode):
+    """The body under construction, handed to the lowering's body function."""
+
+    def __init__(self, extents: Exprs, reduce: Exprs) -> None:
+        super().__init__(Block(arg_types=[IndexType()] * (len(extents) + len(reduce))))
+        self.inputs: list[SSAValue] = []
+        self.spatial: Exprs = tuple(sym(f"i${n}") for n in range(len(extents)))
+        self.reduce: Exprs = tuple(sym(f"r${n}") for n in range(len(reduce)))
+        self.ranges = SymbolRanges()
+        self._arguments: dict[str, SSAValue] = {}
+        for symbol, extent, argument in zip(
+            (*self.spatial, *self.reduce), (*extents, *reduce), self.block.args
+        ):
+            self.ranges[symbol.name] = extent_range(extent)
+            self._arguments[symbol.name] = argument
+
+    def read(self, tensor: SSAValue, indices: Sequence[ExprLike], default: Elem | None = None) -> Elem:
+        """The element at ``indices``; outside of the tensor ``default``, where given and needed."""
+        type_ = tensor.type
+        assert isinstance(type_, TensorType)
+        exprs = [simplify(e, self.ranges) for e in indices]
+        if default is not None and self._inside(exprs, shape_exprs(type_)):
+            default = None
+        args, map_ = self._operands(exprs)
+        stored = None if default is None else self.to_storage(default)
+        read = ReadOp(self._input(tensor), args, map_, stored)
+        self.block.add_op(read)
+        return self.from_storage(read.result, type_.element_type)
+
+    def index(self, expr: ExprLike) -> Elem:
+        """The value of an index expression, of type ``index``."""
+        args, map_ = self._operands([simplify(expr, self.ranges)])
+        if map_.is_identity:
+            return Elem(self, args[0], IndexType())
+        return self.emit(IndexOp(args, map_))
+
+    def data_index(self, value: Elem, range_: Range = (None, None)) -> SymExpr:
+        """An element as an index expression; ``range_`` is what is known of its values."""
+        index = self.cast(value, IndexType()) if not isinstance(value.type, IndexType) else value
+        symbol = sym(f"v${len(self._arguments)}")
+        self._arguments[symbol.name] = index.value
+        self.ranges[symbol.name] = range_
+        return symbol
+
+    def _inside(self, exprs: Sequence[SymExpr], shape: Exprs) -> bool:
+        for expr, extent in zip(exprs, shape):
+            low, _ = bounds(expr, self.ranges)
+            room, _ = bounds(extent - expr, self.ranges)
+            if low is None or low < 0 or room is None or room <= 0:
+                return False
+        return True
+
+    def _input(self, tensor: SSAValue) -> SSAValue:
+        for position, known in enumerate(self.inputs):
+            if known is tensor:
+                return self.block.args[position]
+        self.inputs.append(tensor)
+        return self.block.insert_arg(tensor.type, len(self.inputs) - 1)
+
+    def _operands(self, exprs: Sequence[SymExpr]) -> tuple[list[SSAValue], IndexMapAttr]:
+        used = frozenset[str]().union(*(e.symbols() for e in exprs))
+        names = [n for n in self._arguments if n in used]
+        renamed = {n: sym(f"d{k}") for k, n in enumerate(names)}
+        map_ = IndexMapAttr(len(names), tuple(e.subs(renamed) for e in exprs))
+        return [self._arguments[n] for n in names], map_
+
+
+class TeBuilder:
+    """Inserts the computes of one lowering before the op that is lowered."""
+
+    def __init__(self, op: Operation) -> None:
+        self._point = InsertPoint.before(op)
+        self.location: LocationAttr = op.location
+
+    def type(
+        self, element: Attribute, shape: Sequence[ExprLike], like: SSAValue | Attribute | None = None
+    ) -> TensorType[Attribute]:
+        """A tensor type; ``like`` hands its layout on, where the blocks still divide the shape."""
+        layout = None
+        if like is not None:
+            layout = layout_of(like.type if isinstance(like, SSAValue) else like)
+        if layout is not None and not _layout_fits(layout, tuple(map(as_expr, shape))):
+            layout = None
+        return tensor_type(element, shape, layout)
+
+    def compute(
+        self,
+        name: str,
+        result_type: Attribute,
+        body: Body,
+        reduce: Sequence[ExprLike] = (),
+        combine: str | None = None,
+    ) -> SSAValue:
+        """One result: ``body(e, i)`` or, with reduction dimensions, ``body(e, i, r)`` gives the element."""
+        (result,) = self.compute_many(name, [result_type], body, reduce, combine)
+        return result
+
+    def compute_many(
+        self,
+        name: str,
+        result_types: Sequence[Attribute],
+        body: Body,
+        reduce: Sequence[ExprLike] = (),
+        combine: str | None = None,
+    ) -> tuple[SSAValue, ...]:
+        """Several results over one index space; ``body`` gives one element for each (or one element)."""
+        extents, depths = shape_exprs(result_types[0]), tuple(map(as_expr, reduce))
+        e = ComputeBody(extents, depths)
+        found = body(e, e.spatial, e.reduce) if combine is not None else body(e, e.spatial)
+        elements = [found] if isinstance(found, Elem) else list(found)
+        values = [e.to_storage(x) for x in elements]
+        e.block.add_op(YieldOp(values, () if combine is None else (combine,)))
+        op = ComputeOp(
+            e.inputs, result_types, ExprListAttr(extents), ExprListAttr(depths), Region(e.block), name
+        )
+        for inner in (op, *e.block.ops):
+            inner.location = self.location
+        Rewriter.insert_op(op, self._point)
+        return tuple(op.results_)
+
+
+def _layout_fits(layout: IndexMapAttr, shape: Exprs) -> bool:
+    """Whether the layout takes indices of this rank without padding lanes."""
+    if layout.num_inputs != len(shape):
+        return False
+    size, physical = as_expr(1), as_expr(1)
+    for extent in shape:
+        size = size * extent
+    for extent in layout.image_shape(shape):
+        physical = physical * extent
+    return size == physical
