@@ -1,0 +1,5 @@
+"""The ``graph`` dialect: tensors, framework-neutral ops, fused kernels. ``base.py`` says how an op is declared."""
+
+from .ops import GRAPH
+
+__all__ = ["GRAPH"]
