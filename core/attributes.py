@@ -135,13 +135,9 @@ class IndexMapAttr(_TextAttr):
 
     name = "tw.map"
 
-    def __init__(
-        self, num_inputs: int | tuple[int, tuple[SymExpr, ...]], results: Sequence[ExprLike] = ()
-    ) -> None:
+    def __init__(self, num_inputs: int | tuple[int, tuple[SymExpr, ...]], results: Sequence[ExprLike] = ()) -> None:
         # xDSL's parser hands the whole data over as one argument.
-        super().__init__(
-            num_inputs if isinstance(num_inputs, tuple) else (num_inputs, tuple(map(as_expr, results)))
-        )
+        super().__init__(num_inputs if isinstance(num_inputs, tuple) else (num_inputs, tuple(map(as_expr, results))))
 
     @property
     def num_inputs(self) -> int:
@@ -198,9 +194,7 @@ class IndexMapAttr(_TextAttr):
         for result in self.results:
             for name in sorted(result.symbols() - known):
                 if name[0] == "d" and name[1:].isdigit():
-                    raise VerifyException(
-                        f"map result '{result}' names {name}, but there are {self.num_inputs} inputs"
-                    )
+                    raise VerifyException(f"map result '{result}' names {name}, but there are {self.num_inputs} inputs")
 
 
 @irdl_attr_definition
@@ -265,9 +259,7 @@ class EncodingAttr(_TextAttr):
             if expr.is_const():
                 raise VerifyException(f"dims hold the symbolic extents only, {expr} belongs into the shape")
             if any(name[0] == "d" and name[1:].isdigit() for name in expr.symbols()):
-                raise VerifyException(
-                    f"'{expr}' names an index; d0, d1, ... cannot name a symbolic dimension"
-                )
+                raise VerifyException(f"'{expr}' names an index; d0, d1, ... cannot name a symbolic dimension")
 
 
 @irdl_attr_definition
@@ -349,9 +341,7 @@ def memref_shape_exprs(type: Attribute) -> tuple[SymExpr, ...]:
 def _merge_shape(type: Attribute, static: Sequence[int], dims: tuple[SymExpr, ...]) -> tuple[SymExpr, ...]:
     dynamic = sum(extent == DYNAMIC_INDEX for extent in static)
     if dynamic != len(dims):
-        raise VerifyException(
-            f"type {type} has {dynamic} dynamic dimensions, but {len(dims)} expressions for them"
-        )
+        raise VerifyException(f"type {type} has {dynamic} dynamic dimensions, but {len(dims)} expressions for them")
     remaining = iter(dims)
     return tuple(next(remaining) if extent == DYNAMIC_INDEX else as_expr(extent) for extent in static)
 

@@ -1,0 +1,8 @@
+"""The tables of target-independent passes and pipelines. A new pass is one line here; each name is loaded at first use.
+
+``PASSES`` maps a pass name to ``"module:class"``; ``PIPELINES`` maps a pipeline name to its sequence of pass specs.
+"""
+
+PASSES: dict[str, str] = {}
+
+PIPELINES: dict[str, tuple[str, ...]] = {}

@@ -1,0 +1,7 @@
+"""The tables of targets, their passes and pipelines: ``"name": "module:object"``, loaded at first use."""
+
+TARGETS: dict[str, str] = {}
+
+PASSES: dict[str, str] = {}
+
+PIPELINES: dict[str, tuple[str, ...]] = {}
