@@ -90,6 +90,10 @@ class ComputeBody(ElementCode):
         self.ranges[symbol.name] = range_
         return symbol
 
+    def simplified(self, expr: ExprLike) -> SymExpr:
+        """``expr``, with divisions and extrema decided where the ranges of the indices allow."""
+        return simplify(expr, self.ranges)
+
     def _inside(self, exprs: Sequence[SymExpr], shape: Exprs) -> bool:
         for expr, extent in zip(exprs, shape):
             low, _ = bounds(expr, self.ranges)
