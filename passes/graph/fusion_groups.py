@@ -1,9 +1,9 @@
 """Which operations of a straight-line dataflow graph share a kernel: the post-dominator fusion algorithm.
 
-The algorithm is that of TVM's Relay ``FuseOps`` (Chen et al., *TVM: An Automated End-to-End Optimizing Compiler for Deep
-Learning*, OSDI 2018). A value may be fused into its immediate post-dominator, the first operation that all its uses reach,
-when everything on the way can be computed in one loop nest. All values of a group but the last then stay inside it, so
-a group is convex and has one result.
+The algorithm is that of TVM's Relay ``FuseOps`` (Chen et al., *TVM: An Automated End-to-End Optimizing Compiler for
+Deep Learning*, OSDI 2018). A value may be fused into its immediate post-dominator, the first operation that all its
+uses reach, when everything on the way can be computed in one loop nest. All values of a group but the last then stay
+inside it, so a group is convex and has one result.
 
 This file knows nothing of IR: ``fuse.py`` builds the nodes and writes the kernels.
 """
@@ -139,7 +139,8 @@ class _Groups:
     def try_fuse(self, number: int, inner: Kind, end: Kind) -> None:
         """Fuses a node and all on the way into its post-dominator, if kinds and sizes permit.
 
-        ``inner`` and ``end`` are the largest kinds allowed for the groups on the way, and for the post-dominator's group.
+        ``inner`` and ``end`` are the largest kinds allowed for the groups on the way, and for the post-dominator's
+        group.
         """
         target = self.tree[number].parent
         if target is None or self.find(target) == self.find(number) or self.kind(target) > end:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tilewright.passes.graph.fusion_groups import Kind, Node, fusion_groups, post_dominators
 
-E, B, I, R, C, O = Kind.ELEMENTWISE, Kind.BROADCAST, Kind.INJECTIVE, Kind.REDUCTION, Kind.COMPLEX_OUT_FUSABLE, Kind.OPAQUE
+E, B, INJ, RED = Kind.ELEMENTWISE, Kind.BROADCAST, Kind.INJECTIVE, Kind.REDUCTION
+CONV, OPAQUE = Kind.COMPLEX_OUT_FUSABLE, Kind.OPAQUE
 
 
 def chain(*kinds: Kind) -> list[Node]:
@@ -31,7 +32,7 @@ def graphs(draw: st.DrawFn) -> list[Node]:
                 nodes[number].escapes = True
             else:
                 kind = nodes[consumer].kind
-                nodes[number].uses.append((consumer, kind if kind >= I else draw(st.sampled_from([E, O]))))
+                nodes[number].uses.append((consumer, kind if kind >= INJ else draw(st.sampled_from([E, OPAQUE]))))
     return nodes
 
 
@@ -65,9 +66,9 @@ def test_groups_are_legal(nodes: list[Node], limit: int) -> None:
     for root in set(groups):
         members = [number for number, group in enumerate(groups) if group == root]
         assert max(members) == root and len(members) <= limit
-        assert sum(nodes[number].kind in (R, C) for number in members) <= 1
+        assert sum(nodes[number].kind in (RED, CONV) for number in members) <= 1
         if len(members) > 1:
-            assert all(nodes[number].kind != O for number in members)
+            assert all(nodes[number].kind != OPAQUE for number in members)
         for number in members:
             if number != root:
                 assert not nodes[number].escapes
@@ -75,42 +76,42 @@ def test_groups_are_legal(nodes: list[Node], limit: int) -> None:
 
 
 def test_contraction_takes_its_epilogue() -> None:
-    assert fusion_groups(chain(C, B, E)) == [2, 2, 2]
+    assert fusion_groups(chain(CONV, B, E)) == [2, 2, 2]
 
 
 def test_contraction_takes_no_prologue() -> None:
-    assert fusion_groups(chain(E, C, E)) == [0, 2, 2]
+    assert fusion_groups(chain(E, CONV, E)) == [0, 2, 2]
 
 
 def test_elementwise_is_read_by_a_reduction_and_follows_it() -> None:
-    assert fusion_groups(chain(E, R, E)) == [2, 2, 2]
+    assert fusion_groups(chain(E, RED, E)) == [2, 2, 2]
 
 
 def test_two_reductions_stay_apart() -> None:
-    assert fusion_groups(chain(R, E, R)) == [1, 1, 2]
+    assert fusion_groups(chain(RED, E, RED)) == [1, 1, 2]
 
 
 def test_contraction_before_data_movement_stays_apart() -> None:
-    assert fusion_groups(chain(C, E, I, E)) == [1, 1, 3, 3]
+    assert fusion_groups(chain(CONV, E, INJ, E)) == [1, 1, 3, 3]
 
 
 def test_diamond_closes_at_the_post_dominator() -> None:
-    nodes = [Node(C, [(1, E), (2, E)]), Node(E, [(2, E)]), Node(E, escapes=True)]
+    nodes = [Node(CONV, [(1, E), (2, E)]), Node(E, [(2, E)]), Node(E, escapes=True)]
     assert fusion_groups(nodes) == [2, 2, 2]
 
 
 def test_diamond_with_a_reduction_does_not_fuse() -> None:
-    nodes = [Node(E, [(1, R), (2, E)]), Node(R, [(2, O)]), Node(B, escapes=True)]
+    nodes = [Node(E, [(1, RED), (2, E)]), Node(RED, [(2, OPAQUE)]), Node(B, escapes=True)]
     assert fusion_groups(nodes) == [0, 1, 2]
 
 
 def test_residual_add_joins_one_of_two_contractions() -> None:
-    nodes = [Node(C, [(2, E)]), Node(C, [(2, E)]), Node(B, escapes=True)]
+    nodes = [Node(CONV, [(2, E)]), Node(CONV, [(2, E)]), Node(B, escapes=True)]
     assert fusion_groups(nodes) in ([2, 1, 2], [0, 2, 2])
 
 
 def test_value_used_twice_ends_a_group() -> None:
-    nodes = [Node(C, [(1, E)]), Node(E, [(2, C), (3, E)]), Node(C, [(3, E)]), Node(B, escapes=True)]
+    nodes = [Node(CONV, [(1, E)]), Node(E, [(2, CONV), (3, E)]), Node(CONV, [(3, E)]), Node(B, escapes=True)]
     assert fusion_groups(nodes) == [1, 1, 3, 3]
 
 
@@ -121,5 +122,5 @@ def test_size_limit() -> None:
 
 def test_long_chain_is_quick() -> None:
     start = time.perf_counter()
-    fusion_groups(chain(*([C, B, E] * 2000)))
+    fusion_groups(chain(*([CONV, B, E] * 2000)))
     assert time.perf_counter() - start < 2

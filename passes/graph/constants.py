@@ -1,0 +1,82 @@
+"""What graph passes share about constants: which values are known, what a splat holds, and making small ones.
+
+Evaluating operations on constants is ``fold_constants.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.traits import Pure
+
+from ...core.attributes import layout_of, shape_exprs, tensor_type
+from ...dialects.graph.base import GraphOp
+from ...dialects.graph.shape import DimsOp
+from ...dialects.graph.structure import ConstantOp
+from ...interp.arith import numpy_dtype
+
+SMALL = 256
+"""The most elements of a constant that is written out as ``dense<...>``; a larger result becomes a recipe."""
+
+
+def is_constant(value: SSAValue) -> bool:
+    """Whether a value is a constant, or computed from constants alone."""
+    pending: list[SSAValue] = [value]
+    seen: set[object] = set()
+    while pending:
+        owner = pending.pop().owner
+        if owner in seen or isinstance(owner, ConstantOp):
+            continue
+        if not isinstance(owner, Operation) or not is_foldable(owner):
+            return False
+        seen.add(owner)
+        pending.extend(owner.operands)
+    return True
+
+
+def is_foldable(op: Operation) -> bool:
+    """Whether an operation has a value as soon as its operands have: pure, of static shape, row-major."""
+    if not isinstance(op, GraphOp) or not op.has_trait(Pure) or op.regions or not op.results:
+        return False
+    if isinstance(op, DimsOp) and any(not expr.is_const() for expr in op.values.exprs):
+        return False
+    return all(element_count(result) is not None and layout_of(result.type) is None for result in op.results)
+
+
+def element_count(value: SSAValue) -> int | None:
+    """The number of elements of a tensor; None where its shape is symbolic."""
+    shape = shape_exprs(value.type)
+    return int(np.prod([extent.const_value() for extent in shape])) if all(e.is_const() for e in shape) else None
+
+
+def splat_value(value: SSAValue) -> int | float | None:
+    """The one number that a written-out constant repeats, if it is one."""
+    op = value.owner
+    if not isinstance(op, ConstantOp) or not isinstance(op.value, DenseIntOrFPElementsAttr):
+        return None
+    values = op.value.get_values()
+    first = values[0] if values else None
+    same = isinstance(first, int | float) and op.value.data.data == op.value.data.data[: _width(op)] * len(values)
+    return first if same and isinstance(first, int | float) else None
+
+
+def _width(op: ConstantOp) -> int:
+    assert isinstance(op.value, DenseIntOrFPElementsAttr)
+    return len(op.value.data.data) // len(op.value)
+
+
+def dense_constant(array: npt.NDArray[Any], element_type: Attribute) -> ConstantOp:
+    """A constant written out as ``dense<...>``."""
+    type = tensor_type(element_type, array.shape)
+    data = np.ascontiguousarray(array, dtype=numpy_dtype(element_type)).tobytes()
+    return ConstantOp(DenseIntOrFPElementsAttr(type, BytesAttr(data)))  # type: ignore[arg-type]
+
+
+def splat(number: int | float, element_type: Attribute, shape: Sequence[int] = ()) -> ConstantOp:
+    """A constant that repeats one number."""
+    return dense_constant(np.full(shape, number, dtype=numpy_dtype(element_type)), element_type)
