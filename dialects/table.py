@@ -2,7 +2,9 @@
 
 DIALECTS: dict[str, str] = {
     "tw": "tilewright.core.attributes:TW",
+    "graph": "tilewright.dialects.graph.ops:GRAPH",
     "te": "tilewright.dialects.te.ops:TE",
     "loop": "tilewright.dialects.loop.ops:LOOP",
+    "vm": "tilewright.dialects.vm.ops:VM",
     "schedule": "tilewright.dialects.schedule.ops:SCHEDULE",
 }

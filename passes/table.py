@@ -6,6 +6,8 @@
 PASSES: dict[str, str] = {
     "graph-choose-layout": "tilewright.passes.graph.choose_layout:GraphChooseLayoutPass",
     "graph-fuse": "tilewright.passes.graph.fuse:GraphFusePass",
+    "convert-graph-to-vm": "tilewright.passes.convert.graph_to_vm:ConvertGraphToVmPass",
+    "vm-plan-memory": "tilewright.passes.vm.plan_memory:VmPlanMemoryPass",
 }
 
 PIPELINES: dict[str, tuple[str, ...]] = {}

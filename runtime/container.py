@@ -1,14 +1,14 @@
 """The file format of an artefact, ``model.twm``: a header, sections, and a manifest, all under checksums.
 
-The container knows nothing of models. It is shared by the side that writes (``tools/``) and the side that loads
-(``model.py``), so that the two cannot drift apart. Layout, little endian::
+The container knows nothing of models. It is shared by the side that writes (``tools/``) and the side that
+loads (``model.py``), so that the two cannot drift apart. Layout, little endian::
 
     0    64 bytes  header: magic, format version, place and checksum of the manifest, file size, header checksum
     64   ...       sections, each aligned as it asks (weights to a page, so that they can be mapped)
     ...  ...       manifest: JSON, sorted keys; its ``sections`` table gives name, kind, offset and size of each
 
-Everything between header and manifest, padding included, is covered by CRC-32 checksums of fixed-size chunks that the
-manifest lists. The bytes are a function of the contents alone: no time, no path, no random number.
+Everything between header and manifest, padding included, is covered by CRC-32 checksums of fixed-size chunks
+that the manifest lists. The bytes are a function of the contents alone: no time, no path, no random number.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class ArtefactWriter:
         return section
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
-        """Add the section table and the checksums to the manifest, write it and the header, and name the file."""
+        """Add the section table and the checksums to the manifest, write it and the header, and name the
+        file.
+        """
         start = self._position
         table = [vars(section) for section in self._sections]
         sums = {"chunk": CHUNK, "crc32": self._checksums}
@@ -170,7 +172,9 @@ class Artefact:
                             bad.append(begin)
 
         bad: list[int] = []
-        workers = [threading.Thread(target=check, args=(chunks[k::4],)) for k in range(1, min(4, len(chunks)))]
+        workers = [
+            threading.Thread(target=check, args=(chunks[k::4],)) for k in range(1, min(4, len(chunks)))
+        ]
         for worker in workers:
             worker.start()
         check(chunks[::4] if workers else chunks)
@@ -220,7 +224,9 @@ def _create_beside(path: Path) -> tuple[Path, BinaryIO]:
     for name in _temporary_names(path.name):
         candidate = path.with_name(name)
         try:
-            handle = os.open(candidate, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+            handle = os.open(
+                candidate, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
+            )
         except FileExistsError:
             continue
         except OSError as error:

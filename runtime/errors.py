@@ -1,4 +1,5 @@
-"""The errors of the runtime: one family, so that a caller can catch :class:`TilewrightError` and nothing else.
+"""The errors of the runtime: one family, so that a caller can catch :class:`TilewrightError` and nothing
+else.
 
 Messages follow the house style: lower case, no full stop, what was found and what was expected.
 """

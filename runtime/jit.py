@@ -1,7 +1,8 @@
-"""Object code into this process, through llvmlite's JIT linker: nothing is compiled and no external tool is needed.
+"""Object code into this process, through llvmlite's JIT linker: nothing is compiled and no external tool is
+needed.
 
-One linker session serves the process and is never closed; nor is the code of the thread pool (``threads.py``), because
-worker threads may still wait in it while the interpreter shuts down.
+One linker session serves the process and is never closed; nor is the code of the thread pool
+(``threads.py``), because worker threads may still wait in it while the interpreter shuts down.
 """
 
 from __future__ import annotations

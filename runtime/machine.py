@@ -1,7 +1,8 @@
 """Does an artefact's object code suit this machine? Asked before any of it is loaded.
 
-The manifest's ``target`` names the triple that the code was compiled for and the processor features that it uses. A
-machine that lacks one of them would stop with an illegal instruction, so the loader refuses with a message instead.
+The manifest's ``target`` names the triple that the code was compiled for and the processor features that it
+uses. A machine that lacks one of them would stop with an illegal instruction, so the loader refuses with a
+message instead.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A loaded model: ``load`` maps an artefact and links its code, calling the model runs it.
 
-Nothing of the compiler is needed here: only the standard library, NumPy and llvmlite's linker. A model may be called by
-several threads at once; every call has its own buffers, and the thread pool is shared (``threads.py``).
+Nothing of the compiler is needed here: only the standard library, NumPy and llvmlite's linker. A model may be
+called by several threads at once; every call has its own buffers, and the thread pool is shared
+(``threads.py``).
 """
 
 from __future__ import annotations

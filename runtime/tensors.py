@@ -1,7 +1,9 @@
-"""Arrays at the border of a model: NumPy and DLPack in, NumPy out, and the descriptors that native code reads.
+"""Arrays at the border of a model: NumPy and DLPack in, NumPy out, and the descriptors that native code
+reads.
 
-What is checked here is what native code cannot know: that an array is of the declared element type and rank, laid
-out in row-major order and aligned. Sizes are checked by the entry itself, against its symbolic dimensions.
+What is checked here is what native code cannot know: that an array is of the declared element type and rank,
+laid out in row-major order and aligned. Sizes are checked by the entry itself, against its symbolic
+dimensions.
 """
 
 from __future__ import annotations
@@ -77,7 +79,9 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     return raw[skip : skip + count * dtype.itemsize].view(dtype).reshape(tuple(shape))
 
 
-def adopt(address: int, shape: tuple[int, ...], dtype: np.dtype[Any], release: Callable[[int], None]) -> Array:
+def adopt(
+    address: int, shape: tuple[int, ...], dtype: np.dtype[Any], release: Callable[[int], None]
+) -> Array:
     """An array over memory that native code allocated; ``release`` is called when nobody uses it any more."""
     count = 1
     for size in shape:

@@ -1,7 +1,8 @@
 """The process's one thread pool, shared by every loaded model.
 
-The pool is native code that each artefact carries; the first artefact loaded supplies it for the whole process. It is
-never unloaded. Host programs and kernels reach it through a context table whose address every entry is given.
+The pool is native code that each artefact carries; the first artefact loaded supplies it for the whole
+process. It is never unloaded. Host programs and kernels reach it through a context table whose address every
+entry is given.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class Pool:
         self._asked = _asked_by_environment()
 
     def attach(self, image: bytes) -> int:
-        """The address of the context table; ``image`` is the runtime's object code, used if there is none yet."""
+        """The address of the context table; ``image`` is the runtime's object code, used if there is none
+        yet.
+        """
         with self._lock:
             if not self._address:
                 self._create(image)

@@ -1,0 +1,372 @@
+"""``convert-graph-to-vm``: public functions of kernel calls become host programs.
+
+Before::
+
+    func.func @main(%x: tensor<?x784xf32, #tw.enc<dims = [n]>>) -> tensor<?x10xf32, #tw.enc<dims = [n]>> {
+      %w = graph.constant dense_resource<w0> : tensor<784x10xf32> : tensor<784x10xf32>
+      %0 = graph.call @dense(%x, %w) : (...) -> tensor<?x10xf32, #tw.enc<dims = [n]>>
+      func.return %0 : tensor<?x10xf32, #tw.enc<dims = [n]>>
+    }
+
+After::
+
+    func.func @main(%x: memref<?x784xf32, #tw.dims<[n]>>) -> memref<?x10xf32, #tw.dims<[n]>> {
+      %n = vm.dim %x 0 : memref<?x784xf32, #tw.dims<[n]>>
+      ...checks of the other dimensions...
+      %w = vm.constant dense_resource<w0> : tensor<784x10xf32> packed <...> : memref<...>
+      %o = vm.output 0(%n) : memref<?x10xf32, #tw.dims<[n]>>
+      vm.call @dense(%x, %w, %o, %n) : ...
+      vm.return %o : memref<?x10xf32, #tw.dims<[n]>>
+    }
+
+Expects kernels in their final form, on memrefs with attributes ``symbols``, ``num_inputs``, ``num_outputs``,
+``num_workspaces`` and ``packed``. A constant is packed as each kernel asks; kernels that ask for the same
+share it. Kernels and recipes are left as they are. Memory is not planned yet: every tensor has its own
+``vm.alloc``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FunctionType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.traits import SymbolTable
+
+from ...core.attributes import (
+    IndexMapAttr,
+    layout_of,
+    memref_shape_exprs,
+    memref_type,
+    physical_shape,
+    shape_exprs,
+)
+from ...core.context import TilewrightContext
+from ...core.diagnostics import emit_error
+from ...core.passes import ModulePass
+from ...core.symbolic import SymExpr
+from ...dialects.graph.base import FusionKind, GraphOp
+from ...dialects.graph.structure import CallOp as GraphCallOp
+from ...dialects.graph.structure import ConstantOp as GraphConstantOp
+from ...dialects.graph.structure import MatchShapeOp
+from ...dialects.vm.ops import (
+    AllocOp,
+    CallOp,
+    ConstantOp,
+    CopyOp,
+    OutputOp,
+    ViewOp,
+    free_symbols,
+)
+from ...dialects.vm.ops import (
+    ReturnOp as VmReturnOp,
+)
+from .symbol_binding import SymbolValues, bind_inputs, check_extent
+
+
+@dataclass(frozen=True)
+class ConvertGraphToVmPass(ModulePass):
+    """See the module's docstring. A function whose body holds anything but constants, kernel calls, views and
+    ``graph.match_shape`` is refused."""
+
+    name = "convert-graph-to-vm"
+
+    def apply(self, ctx: TilewrightContext, op: ModuleOp) -> None:
+        for function in list(op.ops):
+            if isinstance(function, FuncOp) and function.body.blocks and is_entry(function):
+                _Conversion(op, function).run()
+
+
+def is_entry(function: FuncOp) -> bool:
+    """Public functions are entries of the model; kernels are private."""
+    visibility = function.sym_visibility
+    return visibility is None or visibility.data == "public"
+
+
+def input_names(function: FuncOp) -> list[str]:
+    """The model's names of the arguments, ``input0`` and so on where it has none."""
+    return _names(function.arg_attrs, len(function.function_type.inputs), "input")
+
+
+def output_names(function: FuncOp) -> list[str]:
+    """The model's names of the results, ``output0`` and so on where it has none."""
+    return _names(function.res_attrs, len(function.function_type.outputs), "output")
+
+
+def _names(attrs: ArrayAttr | None, count: int, word: str) -> list[str]:
+    found = [None] * count if attrs is None else [entry.data.get("tw.name") for entry in attrs]
+    return [name.data if isinstance(name, StringAttr) else f"{word}{i}" for i, name in enumerate(found)]
+
+
+def buffer_type(type: Attribute) -> Attribute:
+    """The memref that holds a tensor: its physical shape."""
+    assert isinstance(type, TensorType)
+    return memref_type(type.element_type, physical_shape(type))
+
+
+@dataclass
+class _Conversion:
+    """The conversion of one function. ``buffers`` maps tensors to memrefs, constants are made where they are
+    used.
+    """
+
+    module: ModuleOp
+    function: FuncOp
+    head: list[Operation] = field(default_factory=list)
+    """Ops on sizes, constants and outputs, which come first."""
+    body: list[Operation] = field(default_factory=list)
+    buffers: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    constants: dict[tuple[Attribute, IndexMapAttr | None, Attribute], SSAValue] = field(default_factory=dict)
+    destinations: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    """For tensors that are outputs: the buffer of the output."""
+
+    def run(self) -> None:
+        if len(self.function.body.blocks) != 1:
+            emit_error(self.function, "has several blocks, expected one")
+        old = self.function.body.block
+        types = [buffer_type(arg.type) for arg in old.args]
+        new = Block(arg_types=types)
+        for before, after in zip(old.args, new.args):
+            after.name_hint = before.name_hint
+            self.buffers[before] = after
+        self.symbols = SymbolValues(self.head.append)
+        named = zip(input_names(self.function), new.args, old.args)
+        bind_inputs(
+            self.function, [(n, after, shape_exprs(before.type)) for n, after, before in named], self.symbols
+        )
+        terminator = old.last_op
+        if not isinstance(terminator, ReturnOp):
+            emit_error(self.function, "must end in func.return")
+        for op in old.ops:
+            if isinstance(op, MatchShapeOp):
+                self._bind_claim(op)
+        outputs = self._outputs(terminator)
+        for op in old.ops:
+            self._convert(op)
+        self._finish_outputs(terminator, outputs)
+        self.body.append(VmReturnOp(outputs))
+        new.add_ops([*self.head, *self.body])
+        self._replace(new, types, [output.type for output in outputs])
+
+    def _replace(self, new: Block, inputs: Sequence[Attribute], outputs: Sequence[Attribute]) -> None:
+        region = self.function.body
+        old = region.detach_block(region.block)
+        region.add_block(new)
+        self.function.function_type = FunctionType.from_lists(inputs, outputs)
+        old.drop_all_references()
+
+    def _convert(self, op: Operation) -> None:
+        if isinstance(op, GraphConstantOp | ReturnOp):
+            return
+        if isinstance(op, GraphCallOp):
+            self._call(op)
+        elif isinstance(op, MatchShapeOp):
+            self.buffers[op.result] = self._view(self._buffer(op.input), buffer_type(op.result.type), op)
+        elif isinstance(op, GraphOp) and op.fusion_kind is FusionKind.VIEW:
+            self._graph_view(op)
+        else:
+            emit_error(op, "is not expected in a host program: only constants, kernel calls and views")
+
+    # Outputs.
+
+    def _outputs(self, terminator: ReturnOp) -> list[SSAValue]:
+        """One ``vm.output`` per result; a kernel whose (viewed) result is returned once writes there
+        directly.
+        """
+        outputs: list[SSAValue] = []
+        for number, value in enumerate(terminator.arguments):
+            type = buffer_type(value.type)
+            op = OutputOp(number, self.symbols.sizes(self._known(terminator, free_symbols(type))), type)
+            self.head.append(op)
+            outputs.append(op.result)
+            root = self._root(value)
+            if isinstance(root.owner, GraphCallOp) and root not in self.destinations:
+                self.destinations[root] = op.result
+        return outputs
+
+    def _finish_outputs(self, terminator: ReturnOp, outputs: Sequence[SSAValue]) -> None:
+        """Copy what no kernel wrote in place."""
+        for value, output in zip(terminator.arguments, outputs):
+            if self.destinations.get(self._root(value)) is not output:
+                source = self._view(self._buffer(value), output.type, terminator)
+                sizes = self.symbols.sizes(free_symbols(output.type))
+                self._emit(CopyOp(source, output, sizes), terminator)
+
+    def _root(self, value: SSAValue) -> SSAValue:
+        """The tensor that a chain of views shows."""
+        while isinstance(value, OpResult) and self._is_view(value.op):
+            value = value.op.operands[0]
+        return value
+
+    def _is_view(self, op: Operation) -> bool:
+        return isinstance(op, MatchShapeOp) or (isinstance(op, GraphOp) and op.fusion_kind is FusionKind.VIEW)
+
+    # Views and constants.
+
+    def _graph_view(self, op: GraphOp) -> None:
+        if layout_of(op.operands[0].type) is not None or layout_of(op.results[0].type) is not None:
+            emit_error(op, "of a tensor with a layout is no view, it belongs into a kernel")
+        self.buffers[op.results[0]] = self._view(
+            self._buffer(op.operands[0]), buffer_type(op.results[0].type), op
+        )
+
+    def _view(self, source: SSAValue, type: Attribute, origin: Operation) -> SSAValue:
+        if source.type == type:
+            return source
+        op = ViewOp(source, type)
+        self._emit(op, origin)
+        return op.result
+
+    def _buffer(self, value: SSAValue) -> SSAValue:
+        """The memref of a tensor; a constant is taken as it is."""
+        owner = value.owner
+        if isinstance(owner, GraphConstantOp):
+            return self._constant(owner, layout_of(value.type), buffer_type(value.type))
+        return self.buffers[value]
+
+    def _constant(self, op: GraphConstantOp, packed: IndexMapAttr | None, type: Attribute) -> SSAValue:
+        if packed is not None and packed.is_identity:
+            packed = None
+        key = (op.value, packed, type)
+        found = self.constants.get(key)
+        if found is None:
+            constant = ConstantOp(op.value, type, packed)
+            constant.location = op.location
+            self.head.append(constant)
+            found = self.constants[key] = constant.result
+            found.name_hint = op.result.name_hint
+        return found
+
+    # Shapes claimed inside of the function.
+
+    def _bind_claim(self, op: MatchShapeOp) -> None:
+        """Bind the symbols that a ``graph.match_shape`` introduces and check the rest of its claim."""
+        pairs = list(zip(shape_exprs(op.input.type), shape_exprs(op.result.type)))
+        what = f"tensor '{op.result.name_hint}'" if op.result.name_hint else "a tensor"
+        unbound = []
+        for dim, (found, claimed) in enumerate(pairs):
+            self._known(op, sorted(found.symbols()))
+            if claimed.kind == "sym" and claimed.name not in self.symbols.values:
+                self.symbols.bind(claimed.name, self.symbols.value(found), what, dim)
+            else:
+                unbound.append((dim, found, claimed))
+        for dim, found, claimed in unbound:
+            self._known(op, sorted(claimed.symbols()))
+            if found != claimed:
+                check_extent(what, dim, claimed, self.symbols.value(found), self.symbols)
+
+    def _known(self, op: Operation, names: Sequence[str]) -> Sequence[str]:
+        for name in names:
+            if name not in self.symbols.values:
+                emit_error(op, f"uses the symbol '{name}', which no input and no graph.match_shape binds")
+        return names
+
+    # Kernel calls.
+
+    def _call(self, op: GraphCallOp) -> None:
+        kernel = SymbolTable.lookup_symbol(self.module, op.callee)
+        if not isinstance(kernel, FuncOp):
+            emit_error(op, f"calls {op.callee}, which is no function of the module")
+        expected = list(kernel.function_type.inputs)
+        num_inputs, num_outputs = _count(kernel, "num_inputs"), _count(kernel, "num_outputs")
+        workspaces, symbols = _count(kernel, "num_workspaces"), _symbols(kernel)
+        if num_inputs + num_outputs + workspaces + len(symbols) != len(expected):
+            emit_error(kernel, f"has {len(expected)} arguments, which its attributes do not account for")
+        if num_inputs != len(op.arguments) or num_outputs != len(op.results):
+            emit_error(op, f"has {len(op.arguments)} inputs, kernel {op.callee} takes {num_inputs}")
+        args = self._inputs(op, kernel, expected[:num_inputs])
+        args += [self._destination(result, op) for result in op.results]
+        values = self._solve(op, symbols, expected, args)
+        for type in expected[num_inputs + num_outputs : num_inputs + num_outputs + workspaces]:
+            args.append(self._workspace(type, values, op))
+        args += [self.symbols.value(values[name]) for name in symbols]
+        self._emit(CallOp(op.callee.string_value(), args), op)
+
+    def _inputs(self, op: GraphCallOp, kernel: FuncOp, expected: Sequence[Attribute]) -> list[SSAValue]:
+        packed = _packed(kernel)
+        args: list[SSAValue] = []
+        for number, (value, type) in enumerate(zip(op.arguments, expected)):
+            map = packed.get(number)
+            owner = value.owner
+            if map is None:
+                args.append(self._buffer(value))
+            elif isinstance(owner, GraphConstantOp):
+                layout = layout_of(value.type)
+                args.append(self._constant(owner, map if layout is None else map.compose(layout), type))
+            else:
+                emit_error(op, f"argument {number} must be a constant: kernel {op.callee} wants it packed")
+        return args
+
+    def _destination(self, result: SSAValue, op: Operation) -> SSAValue:
+        type = buffer_type(result.type)
+        output = self.destinations.get(result)
+        if output is not None:
+            self.buffers[result] = self._view(output, type, op)
+        else:
+            alloc = AllocOp(self.symbols.sizes(self._known(op, free_symbols(type))), type)
+            self._emit(alloc, op)
+            alloc.result.name_hint = result.name_hint
+            self.buffers[result] = alloc.result
+        return self.buffers[result]
+
+    def _workspace(self, type: Attribute, values: dict[str, SymExpr], op: Operation) -> SSAValue:
+        shape = [extent.subs(values) for extent in memref_shape_exprs(type)]
+        mine = memref_type(cast("TensorType[Attribute]", type).element_type, shape)
+        alloc = AllocOp(self.symbols.sizes(free_symbols(mine)), mine)
+        self._emit(alloc, op)
+        return alloc.result
+
+    def _solve(
+        self, op: GraphCallOp, symbols: Sequence[str], expected: Sequence[Attribute], args: Sequence[SSAValue]
+    ) -> dict[str, SymExpr]:
+        """What each symbol of the kernel is in terms of the caller's: found where it is an extent by itself."""
+        values: dict[str, SymExpr] = {}
+        for wanted, given in zip(expected, args):
+            for theirs, ours in zip(memref_shape_exprs(wanted), memref_shape_exprs(given.type)):
+                if theirs.kind == "sym":
+                    values.setdefault(theirs.name, ours)
+        for name in symbols:
+            if name not in values:
+                emit_error(op, f"cannot tell the symbol '{name}' of kernel {op.callee} from the arguments")
+            self._known(op, sorted(values[name].symbols()))
+        for number, (wanted, given) in enumerate(zip(expected, args)):
+            shape = tuple(extent.subs(values) for extent in memref_shape_exprs(wanted))
+            if shape != memref_shape_exprs(given.type):
+                emit_error(op, f"argument {number} of kernel {op.callee} is {wanted}, found {given.type}")
+        return values
+
+    def _emit(self, op: Operation, origin: Operation) -> None:
+        op.location = origin.location
+        self.body.append(op)
+
+
+def _count(kernel: FuncOp, name: str) -> int:
+    value = kernel.attributes.get(name)
+    return value.value.data if isinstance(value, IntegerAttr) else 0
+
+
+def _symbols(kernel: FuncOp) -> list[str]:
+    value = kernel.attributes.get("symbols")
+    return (
+        [name.data for name in value if isinstance(name, StringAttr)] if isinstance(value, ArrayAttr) else []
+    )
+
+
+def _packed(kernel: FuncOp) -> dict[int, IndexMapAttr]:
+    """The kernel's ``packed`` attribute: argument number to the map that packs it."""
+    value = kernel.attributes.get("packed")
+    packed: dict[int, IndexMapAttr] = {}
+    for entry in value if isinstance(value, ArrayAttr) else ():
+        number, map = cast("tuple[IntegerAttr, IndexMapAttr]", tuple(cast("ArrayAttr[Attribute]", entry)))
+        packed[number.value.data] = map
+    return packed

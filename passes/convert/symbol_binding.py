@@ -1,0 +1,138 @@
+"""Where a public function's symbols get their values: sizes of its inputs at run time, checked against each
+other.
+
+Each symbol is bound at its first plain occurrence as an input's dimension (then at the first dimension that
+is linear in it); every other dimension is checked. A message names both inputs, both dimensions and both
+values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from ...core.attributes import IndexMapAttr
+from ...core.diagnostics import emit_error
+from ...core.symbolic import SymExpr, const, sym
+from ...dialects.vm.ops import CheckOp, DimOp, IndexOp
+
+Emit = Callable[[Operation], None]
+
+
+class SymbolValues:
+    """The run-time values of symbols, as SSA values; makes the ops that compute expressions over them."""
+
+    def __init__(self, emit: Emit) -> None:
+        self.emit = emit
+        self.values: dict[str, SSAValue] = {}
+        self.origins: dict[str, tuple[str, int]] = {}
+        """What bound each symbol, in words, and which dimension of it."""
+        self._computed: dict[SymExpr, SSAValue] = {}
+
+    def bind(self, name: str, value: SSAValue, what: str, dim: int) -> None:
+        """Fix a symbol's value; ``what`` and ``dim`` say where it comes from."""
+        self.values[name] = value
+        self.origins[name] = what, dim
+        value.name_hint = name
+
+    def known(self, expr: SymExpr) -> bool:
+        """Whether all of the expression's symbols have values."""
+        return expr.symbols() <= self.values.keys()
+
+    def value(self, expr: SymExpr) -> SSAValue:
+        """The value of an expression over known symbols."""
+        if expr.kind == "sym" and expr.name in self.values:
+            return self.values[expr.name]
+        found = self._computed.get(expr)
+        if found is None:
+            names = sorted(expr.symbols())
+            op = IndexOp(index_map(expr, names), [self.values[name] for name in names])
+            self.emit(op)
+            found = self._computed[expr] = op.result
+        return found
+
+    def sizes(self, names: Sequence[str]) -> list[SSAValue]:
+        """The values of symbols, in order."""
+        return [self.values[name] for name in names]
+
+
+def index_map(expr: SymExpr, names: Sequence[str]) -> IndexMapAttr:
+    """The expression as a map whose inputs are the named symbols."""
+    inputs: Mapping[str, SymExpr] = {name: sym(f"d{i}") for i, name in enumerate(names)}
+    return IndexMapAttr(len(names), [expr.subs(inputs)])
+
+
+def bind_inputs(
+    function: Operation,
+    inputs: Sequence[tuple[str, SSAValue, Sequence[SymExpr]]],
+    symbols: SymbolValues,
+) -> None:
+    """Bind and check every dimension of ``inputs`` (name, memref argument, extents)."""
+    pending = [
+        (f"input '{name}'", value, dim, extent)
+        for name, value, extents in inputs
+        for dim, extent in enumerate(extents)
+    ]
+    pending = [item for item in pending if not _bind_plain(item, symbols)]
+    for what, value, dim, extent in pending:
+        found = _size(value, dim, symbols)
+        if not symbols.known(extent):
+            _bind_linear(function, what, dim, extent, found, symbols)
+        check_extent(what, dim, extent, found, symbols)
+
+
+def check_extent(what: str, dim: int, extent: SymExpr, found: SSAValue, symbols: SymbolValues) -> None:
+    """Emit the check that a dimension has the size that its type says."""
+    expected = symbols.value(extent)
+    has = f"{_braced(what)} has {{a}} in dimension {dim}"
+    if extent.is_const():
+        message = f"{has}, expected {{b}}"
+    elif extent.kind == "sym":
+        other, place = symbols.origins[extent.name]
+        message = f"dimension '{extent}' disagrees: {has}, {_braced(other)} has {{b}} in dimension {place}"
+    else:
+        origins = sorted({_braced(symbols.origins[name][0]) for name in extent.symbols()})
+        message = f"dimension '{extent}' disagrees: {has}, expected {{b}} because of {' and '.join(origins)}"
+    symbols.emit(CheckOp(found, expected, message))
+
+
+def _bind_plain(item: tuple[str, SSAValue, int, SymExpr], symbols: SymbolValues) -> bool:
+    what, value, dim, extent = item
+    if extent.kind != "sym" or extent.name in symbols.values:
+        return False
+    symbols.bind(extent.name, _size(value, dim, symbols), what, dim)
+    return True
+
+
+def _bind_linear(
+    function: Operation, what: str, dim: int, extent: SymExpr, found: SSAValue, symbols: SymbolValues
+) -> None:
+    """Solve ``k * n + rest == found`` for the one unknown symbol n; the check that follows proves the
+    rounding exact.
+    """
+    unknown = sorted(name for name in extent.symbols() if name not in symbols.values)
+    factor = extent.coefficient(unknown[0]) if len(unknown) == 1 else None
+    if not factor:
+        emit_error(
+            function,
+            f"cannot find {', '.join(repr(name) for name in unknown)} from {what}, "
+            f"whose dimension {dim} is '{extent}': expected a dimension that is linear in one unknown",
+        )
+    rest = extent.subs({unknown[0]: const(0)})
+    names = sorted(rest.symbols())
+    solved = (sym(f"d{len(names)}") - index_map(rest, names).results[0]) // factor
+    op = IndexOp(IndexMapAttr(len(names) + 1, [solved]), [*symbols.sizes(names), found])
+    symbols.emit(op)
+    symbols.bind(unknown[0], op.result, what, dim)
+
+
+def _size(value: SSAValue, dim: int, symbols: SymbolValues) -> SSAValue:
+    op = DimOp(value, dim)
+    symbols.emit(op)
+    return op.result
+
+
+def _braced(text: str) -> str:
+    """The text inside of a message template."""
+    return text.replace("{", "{{").replace("}", "}}")
