@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 
+from .analysis import AnalysisManager
 from .diagnostics import Diagnostic, Severity, render
 from .registry import Registry, default_registry
 from .resources import ResourceTable
@@ -27,6 +28,7 @@ class TilewrightContext(Context):
     resources: ResourceTable = field(default_factory=ResourceTable)
     registry: Registry = field(default_factory=default_registry)
     on_diagnostic: Callable[[Diagnostic], None] = print_diagnostic
+    analyses: AnalysisManager = field(default_factory=AnalysisManager)
 
     def clone(self) -> TilewrightContext:
         """A context with the same dialects; the table of weights (append-only) and the registry are shared."""

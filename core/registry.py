@@ -1,9 +1,9 @@
 """The registry: which dialects, passes, pipelines, targets, frontends and syntax exist, by name, loaded at first use.
 
-Each layer contributes a plain table of ``"name": "module:object"`` strings (``dialects/table.py``, ``passes/table.py``...);
-this module knows the tables by string only, so core imports no layer above it. Plugins add to a registry through the
-same methods: by an entry point (group ``tilewright.plugins``: a ``register(registry)`` function; or xDSL's group
-``xdsl.universe``), or from a file (``load_plugin``). Clashes and broken plugins are errors that name the plugin.
+Each layer contributes a plain table of ``"name": "module:object"`` strings (``dialects/table.py``, ``passes/table.py``
+and so on); this module knows the tables by string only, so core imports no layer above it. Plugins add to a registry
+through the same methods: by an entry point (group ``tilewright.plugins``: a ``register(registry)`` function; or xDSL's
+group ``xdsl.universe``), or from a file (``load_plugin``). Clashes and broken plugins are errors that name the plugin.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from xdsl.ir import Dialect
 
-Kind = Literal["dialect", "pass", "pipeline", "target", "frontend", "syntax"]
-KINDS: tuple[Kind, ...] = ("dialect", "pass", "pipeline", "target", "frontend", "syntax")
+Kind = Literal["dialect", "pass", "pipeline", "target", "frontend", "syntax", "lowering"]
+KINDS: tuple[Kind, ...] = ("dialect", "pass", "pipeline", "target", "frontend", "syntax", "lowering")
 
 TABLES: Mapping[Kind, tuple[str, ...]] = {
     "dialect": ("tilewright.dialects.table:DIALECTS",),
@@ -28,6 +28,7 @@ TABLES: Mapping[Kind, tuple[str, ...]] = {
     "pipeline": ("tilewright.passes.table:PIPELINES", "tilewright.targets.table:PIPELINES"),
     "target": ("tilewright.targets.table:TARGETS",),
     "frontend": ("tilewright.frontends.table:FRONTENDS",),
+    "lowering": ("tilewright.passes.convert.graph_to_te.table:LOWERINGS",),
 }
 """Where each layer's table is. Syntax is contributed by the text layer itself and by plugins."""
 
@@ -67,6 +68,10 @@ class Registry:
 
     def add_frontend(self, name: str, frontend: Any) -> None:
         self.add("frontend", name, frontend)
+
+    def add_lowering(self, op_name: str, function: Any) -> None:
+        """How a graph op becomes te: see ``passes/convert/graph_to_te/table.py``."""
+        self.add("lowering", op_name, function)
 
     def add_syntax(self, dialect: str, fragment: Any) -> None:
         """A grammar fragment (see the text layer) for ops of ``dialect`` that no ``assembly_format`` can express."""

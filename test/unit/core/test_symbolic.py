@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+
 from tilewright.core.symbolic import (
     bounds,
     ceildiv,
