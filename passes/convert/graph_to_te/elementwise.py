@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from xdsl.dialects import math
-from xdsl.dialects.builtin import AnyFloat, Float64Type, IntegerType, TensorType
+from xdsl.dialects.builtin import Float64Type, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ....core.attributes import shape_exprs
@@ -60,19 +60,6 @@ def lower_mod(op: Operation, te: TeBuilder) -> SSAValue:
             return rest
         wrong_sign = e.compare("ne", rest, 0) & ((rest < 0) ^ (b < 0))
         return e.select(wrong_sign, rest + b, rest)
-
-    return map_elements(op, te, function)
-
-
-def lower_clip(op: Operation, te: TeBuilder) -> SSAValue:
-    """``min(max(x, low), high)``; a missing bound is no bound."""
-    low, high = op.properties.get("min"), op.properties.get("max")
-
-    def function(e: ComputeBody, x: Elem) -> Elem:
-        for bound, combine in ((low, e.max), (high, e.min)):
-            if bound is not None:
-                x = combine(x, bound.value.data)  # type: ignore[attr-defined]
-        return x
 
     return map_elements(op, te, function)
 
@@ -178,11 +165,3 @@ _FUNCTIONS: dict[str, Function] = {
     "graph.shift_right": _shift_right,
     "graph.where": lambda e, c, a, b: e.select(c, a, b),
 }
-
-
-def element_type(value: SSAValue) -> Attribute:
-    """Element type of a tensor value."""
-    assert isinstance(value.type, TensorType)
-    found: Attribute = value.type.element_type
-    assert isinstance(found, AnyFloat | IntegerType)
-    return found
