@@ -12,7 +12,6 @@ Read and write regions of a block are derived from its body, never stored.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, StringAttr, VectorType
 from xdsl.ir import Attribute, Block, Dialect, Region, SSAValue
@@ -191,7 +190,7 @@ class LoadOp(IRDLOperation):
     map = prop_def(IndexMapAttr)
     where = opt_prop_def(IndexMapAttr)
     result = result_def()
-    irdl_options: ClassVar = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def __init__(
         self,
