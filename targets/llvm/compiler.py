@@ -99,9 +99,7 @@ class KernelCompiler:
     @property
     def stats(self) -> CompileStats:
         distinct = len(self._futures)
-        return CompileStats(
-            self._requested, self._requested - distinct, self._cached, distinct - self._cached
-        )
+        return CompileStats(self._requested, self._requested - distinct, self._cached, distinct - self._cached)
 
     def close(self) -> None:
         """Wait for what was submitted, end the processes, and bound the cache."""

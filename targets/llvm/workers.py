@@ -27,8 +27,7 @@ from types import TracebackType
 from .codegen import CodegenError, Machine
 
 _START = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
-    "from tilewright.targets.llvm.worker import main; main()"
+    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tilewright.targets.llvm.worker import main; main()"
 )
 
 

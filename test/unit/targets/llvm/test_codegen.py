@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
+
 from tilewright.targets.llvm.cache import KernelCache, cache_key
 from tilewright.targets.llvm.codegen import (
     CodegenError,

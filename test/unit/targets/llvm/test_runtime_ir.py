@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+
 from tilewright.targets.llvm.codegen import CodegenError, Machine, compile_ir, host_machine
 from tilewright.targets.llvm.jit import Context, LoadedCode, load_ir, load_objects
 from tilewright.targets.llvm.runtime_ir import CONTEXT_VERSION, runtime_ir, runtime_object
@@ -129,9 +130,7 @@ def test_empty_loops_run_nothing(bodies: LoadedCode, context: Context) -> None:
         context.parallel_for(context.address, bodies.address("count"), None, n)
 
 
-def test_the_calling_thread_takes_part_and_parts_run_on_other_threads(
-    bodies: LoadedCode, context: Context
-) -> None:
+def test_the_calling_thread_takes_part_and_parts_run_on_other_threads(bodies: LoadedCode, context: Context) -> None:
     context.threads = 3
     data = np.zeros(3, np.int64)
     _repeat(bodies, context, data, 1, "who")
