@@ -6,5 +6,6 @@ DIALECTS: dict[str, str] = {
     "te": "tilewright.dialects.te.ops:TE",
     "loop": "tilewright.dialects.loop.ops:LOOP",
     "vm": "tilewright.dialects.vm.ops:VM",
+    "tllvm": "tilewright.targets.llvm.dialect:TLLVM",
     "schedule": "tilewright.dialects.schedule.ops:SCHEDULE",
 }

@@ -78,15 +78,14 @@ class ModuleEmitter:
         _check(op, _GLOBAL_PROPERTIES, frozenset())
         if op.constant is None or op.value is None or op.body.blocks or op.addr_space.value.data:
             emit_error(op, "must be constant with a value: emitted code has no mutable globals")
-        unnamed = _UNNAMED_ADDRESS[0 if op.unnamed_addr is None else op.unnamed_addr.value.data]
         align = f", align {op.alignment.value.data}" if op.alignment is not None else ""
         value = f"{type_text(op.global_type)} {constant_text(op.value, op.global_type)}"
         name = symbol_text(op.sym_name.data)
-        self.globals.append(f"@{name} = {_linkage(op)}{unnamed}constant {value}{align}")
+        self.globals.append(f"@{name} = {_linkage(op)}{_unnamed(op)}constant {value}{align}")
 
     def function(self, op: llvm.FuncOp) -> None:
         """A function, defined or only declared."""
-        _check(op, _FUNCTION_PROPERTIES, frozenset())
+        _check(op, _FUNCTION_PROPERTIES, _EITHER)
         if op.CConv.cconv_name != "ccc" or op.visibility_.value.data or op.function_type.is_variadic:
             emit_error(op, "must have the C calling convention, default visibility, fixed arguments")
         output = op.function_type.output
@@ -101,11 +100,11 @@ class ModuleEmitter:
             return
         self.defined.add(symbol)
         body = FunctionEmitter(self, op)
-        body.write()
         named = ", ".join(
             f"{parameter} {body.name(argument)}"
             for parameter, argument in zip(parameters, op.body.blocks[0].args, strict=True)
         )
+        body.write()
         head = f"define {_linkage(op)}{result} {symbol}({named}){_function_attributes(op)} {{"
         self.functions.append("\n".join([head, *body.lines, "}"]))
 
@@ -199,12 +198,13 @@ class FunctionEmitter:
         if len({id(source) for source in sources}) != len(sources):
             emit_error(incoming[0][0], "goes twice to one block with arguments")
         for index, argument in enumerate(block.args):
+            name = self.name(argument)
             pairs = ", ".join(
                 f"[ {self.name(values[index])}, {self.label(source)} ]"
                 for source, (_, values) in zip(sources, incoming, strict=True)
                 if source is not None
             )
-            self.line(f"{self.name(argument)} = phi {type_text(argument.type)} {pairs}")
+            self.line(f"{name} = phi {type_text(argument.type)} {pairs}")
 
 
 def _guarded(op: Operation, write: object) -> str:
@@ -231,6 +231,10 @@ def _linkage(op: llvm.FuncOp | llvm.GlobalOp) -> str:
     return "" if linkage == "external" else f"{linkage} "
 
 
+def _unnamed(op: llvm.FuncOp | llvm.GlobalOp) -> str:
+    return _UNNAMED_ADDRESS[0 if op.unnamed_addr is None else op.unnamed_addr.value.data]
+
+
 def _argument_attributes(op: llvm.FuncOp) -> list[str]:
     count = len(op.function_type.inputs)
     if op.arg_attrs is None:
@@ -249,9 +253,13 @@ def _argument_attributes(op: llvm.FuncOp) -> list[str]:
 
 
 def _function_attributes(op: llvm.FuncOp) -> str:
-    words = [word for name, word in _UNIT_ATTRIBUTES.items() if name in op.properties]
-    for item in op.passthrough or ():
-        words.append(_passthrough(op, item))
+    words = [_unnamed(op).strip()] if _unnamed(op) else []
+    # Where xDSL's pretty form of a function has been parsed, some of its properties are attributes.
+    known = {**op.attributes, **op.properties}
+    words += [word for name, word in _UNIT_ATTRIBUTES.items() if name in known]
+    passthrough = known.get("passthrough", ArrayAttr([]))
+    assert isinstance(passthrough, ArrayAttr)
+    words += [_passthrough(op, item) for item in passthrough]
     return "".join(f" {word}" for word in words)
 
 
@@ -282,7 +290,7 @@ _ARGUMENT_ATTRIBUTES = {
 _GLOBAL_PROPERTIES = frozenset(
     {"global_type", "sym_name", "linkage", "addr_space", "constant", "value", "alignment", "unnamed_addr"}
 )
-_FUNCTION_PROPERTIES = frozenset(
-    {"sym_name", "function_type", "CConv", "linkage", "visibility_", "arg_attrs", "passthrough"}
-    | _UNIT_ATTRIBUTES.keys()
-)
+_EITHER = frozenset({"passthrough", *_UNIT_ATTRIBUTES})
+_FUNCTION_PROPERTIES = _EITHER | {
+    *("sym_name", "function_type", "CConv", "linkage", "visibility_", "unnamed_addr", "arg_attrs")
+}
