@@ -164,7 +164,7 @@ def _convert(op: Operation, x: Value) -> Value:
     """To the result's dtype; a signless source is read as signed (``i1`` true is -1 when it is extended)."""
     dtype = numpy_dtype(op.results[0].type)
     x = np.asarray(x)
-    if x.dtype.kind == "b" and dtype.kind == "i" and op.name in ("arith.extsi", "arith.index_cast"):
+    if x.dtype.kind == "b" and dtype.kind in "if" and op.name in ("arith.extsi", "arith.index_cast", "arith.sitofp"):
         return -x.astype(dtype)
     if dtype.kind == "b":
         return (x.astype(np.int64) & 1).astype(bool)

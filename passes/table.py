@@ -4,6 +4,9 @@
 """
 
 PASSES: dict[str, str] = {
+    "convert-graph-to-te": "tilewright.passes.convert.graph_to_te.convert:ConvertGraphToTePass",
+    "outline-kernels": "tilewright.passes.convert.outline_kernels:OutlineKernelsPass",
+    "convert-te-to-loop": "tilewright.passes.convert.te_to_loop:ConvertTeToLoopPass",
     "graph-choose-layout": "tilewright.passes.graph.choose_layout:GraphChooseLayoutPass",
     "graph-fuse": "tilewright.passes.graph.fuse:GraphFusePass",
     "convert-graph-to-vm": "tilewright.passes.convert.graph_to_vm:ConvertGraphToVmPass",

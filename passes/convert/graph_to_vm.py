@@ -223,7 +223,7 @@ class _Conversion:
     def _view(self, source: SSAValue, type: Attribute, origin: Operation) -> SSAValue:
         if source.type == type:
             return source
-        op = ViewOp(source, type)
+        op = ViewOp(source, self.symbols.sizes(self._known(origin, free_symbols(type))), type)
         self._emit(op, origin)
         return op.result
 

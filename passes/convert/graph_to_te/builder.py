@@ -19,31 +19,13 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ....core.attributes import ExprListAttr, IndexMapAttr, layout_of, shape_exprs, tensor_type
-from ....core.symbolic import ExprLike, SymExpr, as_expr, bounds, simplify, sym
+from ....core.symbolic import ExprLike, SymExpr, as_expr, sym
 from ....dialects.te.ops import ComputeOp, IndexOp, ReadOp, YieldOp
+from ..index_scope import IndexScope, Range, extent_range
 from .elements import Elem, ElementCode
 
 Exprs = tuple[SymExpr, ...]
 Body = Callable[..., Any]
-Range = tuple[int | None, int | None]
-
-
-def extent_range(extent: SymExpr) -> Range:
-    """The range of an index that runs over ``extent``."""
-    return 0, extent.const_value() - 1 if extent.is_const() else None
-
-
-class SymbolRanges(dict[str, Range]):
-    """Ranges of placeholders; any other name is a symbolic dimension, which is not negative."""
-
-    def __missing__(self, name: str) -> Range:
-        return 0, None
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return self[name]
-
-    def __contains__(self, name: object) -> bool:
-        return True
 
 
 class ComputeBody(ElementCode):
@@ -54,22 +36,20 @@ class ComputeBody(ElementCode):
         self.inputs: list[SSAValue] = []
         self.spatial: Exprs = tuple(sym(f"i${n}") for n in range(len(extents)))
         self.reduce: Exprs = tuple(sym(f"r${n}") for n in range(len(reduce)))
-        self.ranges = SymbolRanges()
-        self._arguments: dict[str, SSAValue] = {}
+        self.scope = IndexScope()
         for symbol, extent, argument in zip(
             (*self.spatial, *self.reduce), (*extents, *reduce), self.block.args
         ):
-            self.ranges[symbol.name] = extent_range(extent)
-            self._arguments[symbol.name] = argument
+            self.scope.bind(symbol.name, argument, extent_range(extent))
 
     def read(self, tensor: SSAValue, indices: Sequence[ExprLike], default: Elem | None = None) -> Elem:
         """The element at ``indices``; outside of the tensor ``default``, where given and needed."""
         type_ = tensor.type
         assert isinstance(type_, TensorType)
-        exprs = [simplify(e, self.ranges) for e in indices]
-        if default is not None and self._inside(exprs, shape_exprs(type_)):
+        exprs = [self.scope.simplified(e) for e in indices]
+        if default is not None and not self.scope.guards(exprs, shape_exprs(type_)):
             default = None
-        args, map_ = self._operands(exprs)
+        args, map_ = self.scope.operands(exprs)
         stored = None if default is None else self.to_storage(default)
         read = ReadOp(self._input(tensor), args, map_, stored)
         self.block.add_op(read)
@@ -77,7 +57,7 @@ class ComputeBody(ElementCode):
 
     def index(self, expr: ExprLike) -> Elem:
         """The value of an index expression, of type ``index``."""
-        args, map_ = self._operands([simplify(expr, self.ranges)])
+        args, map_ = self.scope.operands([self.scope.simplified(expr)])
         if map_.is_identity:
             return Elem(self, args[0], IndexType())
         return self.emit(IndexOp(args, map_))
@@ -85,22 +65,11 @@ class ComputeBody(ElementCode):
     def data_index(self, value: Elem, range_: Range = (None, None)) -> SymExpr:
         """An element as an index expression; ``range_`` is what is known of its values."""
         index = self.cast(value, IndexType()) if not isinstance(value.type, IndexType) else value
-        symbol = sym(f"v${len(self._arguments)}")
-        self._arguments[symbol.name] = index.value
-        self.ranges[symbol.name] = range_
-        return symbol
+        return self.scope.add("v", index.value, range_)
 
     def simplified(self, expr: ExprLike) -> SymExpr:
         """``expr``, with divisions and extrema decided where the ranges of the indices allow."""
-        return simplify(expr, self.ranges)
-
-    def _inside(self, exprs: Sequence[SymExpr], shape: Exprs) -> bool:
-        for expr, extent in zip(exprs, shape):
-            low, _ = bounds(expr, self.ranges)
-            room, _ = bounds(extent - expr, self.ranges)
-            if low is None or low < 0 or room is None or room <= 0:
-                return False
-        return True
+        return self.scope.simplified(expr)
 
     def _input(self, tensor: SSAValue) -> SSAValue:
         for position, known in enumerate(self.inputs):
@@ -108,13 +77,6 @@ class ComputeBody(ElementCode):
                 return self.block.args[position]
         self.inputs.append(tensor)
         return self.block.insert_arg(tensor.type, len(self.inputs) - 1)
-
-    def _operands(self, exprs: Sequence[SymExpr]) -> tuple[list[SSAValue], IndexMapAttr]:
-        used = frozenset[str]().union(*(e.symbols() for e in exprs))
-        names = [n for n in self._arguments if n in used]
-        renamed = {n: sym(f"d{k}") for k, n in enumerate(names)}
-        map_ = IndexMapAttr(len(names), tuple(e.subs(renamed) for e in exprs))
-        return [self._arguments[n] for n in names], map_
 
 
 class TeBuilder:

@@ -124,15 +124,15 @@ def lower_slice(op: Operation, te: TeBuilder) -> SSAValue:
 def lower_concat(op: Operation, te: TeBuilder) -> SSAValue:
     """Reads chained by their defaults: the first operand's, outside of it the second's, and so on."""
     axis = get_int(op.properties, "axis", 0)
+    element = op.results[0].type.element_type  # type: ignore[attr-defined]
     offsets = [as_expr(0)]
     for operand in op.operands[:-1]:
         offsets.append(offsets[-1] + shape_exprs(operand.type)[axis])
 
     def body(e: ComputeBody, i: Exprs) -> Elem:
-        value: Elem | None = None
+        value = e.constant(0, element)
         for operand, offset in reversed(list(zip(op.operands, offsets))):
             value = e.read(operand, [*i[:axis], i[axis] - offset, *i[axis + 1 :]], value)
-        assert value is not None
         return value
 
     return te.compute("concat", op.results[0].type, body)

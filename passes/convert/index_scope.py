@@ -1,0 +1,85 @@
+"""Names for index values while code with index expressions is built: expressions in, operands and an index map out.
+
+Lowerings compute with symbolic expressions over placeholders; an op wants its index values as operands and a map over
+``d0, d1, ...``. The scope knows which value each placeholder stands for, and its range, with which expressions are
+simplified and guards proved away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from ...core.attributes import IndexMapAttr
+from ...core.symbolic import ExprLike, SymExpr, as_expr, bounds, simplify, sym
+
+Exprs = tuple[SymExpr, ...]
+Range = tuple[int | None, int | None]
+
+
+def extent_range(extent: SymExpr) -> Range:
+    """The range of an index that runs over ``extent``."""
+    return 0, extent.const_value() - 1 if extent.is_const() else None
+
+
+class SymbolRanges(dict[str, Range]):
+    """Ranges of placeholders; any other name is a symbolic dimension, which is not negative."""
+
+    def __missing__(self, name: str) -> Range:
+        return 0, None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+class IndexScope:
+    """Placeholders, the values they stand for, and their ranges."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, SSAValue] = {}
+        self.ranges = SymbolRanges()
+        self._simplified: dict[SymExpr, SymExpr] = {}
+
+    def add(self, prefix: str, value: SSAValue, range_: Range = (None, None)) -> SymExpr:
+        """A placeholder ``prefix$k`` for an index value."""
+        symbol = sym(f"{prefix}${len(self.values)}")
+        self.bind(symbol.name, value, range_)
+        return symbol
+
+    def bind(self, name: str, value: SSAValue, range_: Range = (0, None)) -> None:
+        """Let ``name`` stand for ``value``."""
+        self.values[name] = value
+        self.ranges[name] = range_
+
+    def simplified(self, expr: ExprLike) -> SymExpr:
+        """``expr``, with divisions and extrema decided where the ranges allow."""
+        expr = as_expr(expr)
+        found = self._simplified.get(expr)
+        if found is None:
+            found = self._simplified[expr] = simplify(expr, self.ranges)
+        return found
+
+    def operands(self, exprs: Iterable[SymExpr]) -> tuple[list[SSAValue], IndexMapAttr]:
+        """The index values that ``exprs`` need, and the map from them to the expressions."""
+        exprs = tuple(exprs)
+        used = frozenset[str]().union(*(e.symbols() for e in exprs))
+        names = [n for n in self.values if n in used]
+        renamed = {n: sym(f"d{k}") for k, n in enumerate(names)}
+        return [self.values[n] for n in names], IndexMapAttr(len(names), [e.subs(renamed) for e in exprs])
+
+    def guards(self, exprs: Sequence[SymExpr], shape: Sequence[SymExpr]) -> list[SymExpr]:
+        """Pairs (lhs, rhs), flattened, whose lhs < rhs say that the index is inside ``shape``; proved ones are left out."""
+        pairs: list[SymExpr] = []
+        for expr, extent in zip(exprs, shape, strict=True):
+            low, _ = bounds(expr, self.ranges)
+            if low is None or low < 0:
+                pairs += [as_expr(-1), expr]
+            room, _ = bounds(extent - expr, self.ranges)
+            if room is None or room <= 0:
+                pairs += [expr, extent]
+        return pairs
