@@ -1,0 +1,401 @@
+"""The token loop: cuts a text into tokens and runs Lark's LALR tables over them, calling the builder for each rule.
+
+Lark's own lexer and parser do the same at half the speed. What this loop adds to LALR:
+
+- one regular expression cuts every token, whatever the state; only the few terminals that it does not know (``4x8x`` after
+  ``tensor<``) are tried first, in states that accept them;
+- a word is a keyword if the state accepts that keyword, else the name of an operation if the state accepts its class of
+  operations, else a scalar type, else an identifier: no word is reserved;
+- operations of one shape share a terminal, looked up from the word (``Vocabulary.op_terminal``), so that tables depend on
+  the shapes and not on the names;
+- ``#dialect.attr`` and ``!dialect.type`` become one of a few terminals, by how the class is written; where the class is
+  parsed by xDSL itself the token is the whole ``#dialect.attr<...>``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from operator import itemgetter
+from typing import Any, Protocol
+
+from .tables import END, Tables
+
+MAX_DEPTH = 50_000
+"""Bound on the parser's stack: deeper nesting is refused before Python runs out of stack."""
+
+
+class Token(str):
+    """Text of a token, with the place where it begins."""
+
+    __slots__ = ("pos",)
+    pos: int
+
+
+def make_token(text: str, pos: int) -> Token:
+    """A token with a position."""
+    token = Token(text)
+    token.pos = pos
+    return token
+
+
+class SyntaxFault(Exception):
+    """The text is malformed at ``pos``; becomes a diagnostic in ``errors.py``."""
+
+    def __init__(
+        self, message: str, token: Token | int, length: int = 1, notes: Sequence[tuple[str, int]] = ()
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.pos = token if isinstance(token, int) else token.pos
+        self.length = length if isinstance(token, int) else max(1, len(token))
+        self.notes = tuple(notes)
+
+
+class Unexpected(Exception):
+    """The tables have no action for a token."""
+
+    def __init__(self, states: list[int], values: list[Any], token: Token, kind: str) -> None:
+        super().__init__(f"unexpected {kind} {token!r}")
+        self.states, self.values, self.token, self.kind = states, values, token, kind
+
+
+class Vocabulary(Protocol):
+    """What the words of a text stand for; implemented by ``grammar.Language``."""
+
+    def op_terminal(self, name: str) -> str | None:
+        """Terminal of an operation's pretty form, None if it has none."""
+
+    def attr_terminal(self, name: str, is_type: bool) -> str | None:
+        """Terminal of an attribute's or type's class (see ``core.lark``), None if there is no such class."""
+
+    def unknown_attr(self, name: str, is_type: bool) -> str:
+        """Message for a name that has no class."""
+
+
+class HasVocabulary(Protocol):
+    """The builder, as far as the loop knows it: the functions that reduce rules get it as their first argument."""
+
+    vocabulary: Vocabulary
+
+
+def describe(error: Exception) -> str:
+    """One line that says what a constructor or verifier of an operation or attribute refused."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    text = getattr(error, "msg", None) or str(error)
+    lines = [line.strip() for line in str(text).splitlines() if line.strip(" -^|")]
+    return lines[0] if lines else type(error).__name__
+
+
+_SPACE = r"[ \t\r\n]*(?://[^\n]*[ \t\r\n]*)*"
+_GROUPS = ("PCT_ID", "BARE_ID", "STRING", "FLOAT", "HEX", "INT", "HASH_NUM", "HASH", "BANG", "AT_ID", "CARET_ID")
+_DIALECT_NAME = r"[a-zA-Z$._-][\w$.-]*"
+_PUNCTUATION = r"->|::|>=|<=|==|\.\.\.|\{-#|#-\}|[^\w\s]"
+_CLOSERS = {">": "<", ")": "(", "]": "[", "}": "{"}
+
+
+@cache
+def _master(patterns: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
+    known = dict(patterns) | {"HASH": f"#{_DIALECT_NAME}", "BANG": f"!{_DIALECT_NAME}"}
+    return re.compile(_SPACE + "(?:" + "|".join(f"({known[g]})" for g in _GROUPS) + f"|({_PUNCTUATION}))", re.ASCII)
+
+
+def scan_balanced(text: str, pos: int) -> int:
+    """End of the balanced ``<...>`` (or other bracket) that begins at ``pos``; -1 if it does not close."""
+    nesting: list[str] = []
+    matcher = re.compile(r'[<>()\[\]{}]|->|"(?:[^"\\]|\\.)*"|"')
+    while True:
+        match = matcher.search(text, pos)
+        if match is None:
+            return -1
+        found, pos = match[0], match.end()
+        if found in "<([{":
+            nesting.append(found)
+        elif found in _CLOSERS:
+            if nesting.pop() != _CLOSERS[found]:
+                return -1
+            if not nesting:
+                return pos
+        elif found == '"':
+            return -1
+
+
+# How a rule is reduced: codes for the loop below.
+_CALL, _CALL_SOME, _PASS, _ONE, _APPEND, _EMPTY, _SLOW = range(7)
+Reduction = tuple[int, int, Any, Any, str]
+
+
+class Driver:
+    """Runs one grammar's tables; reusable, keeps no state of a text. ``resolve`` gives the function of an action's name."""
+
+    def __init__(self, tables: Tables, resolve: Callable[[str], Callable[..., Any]]) -> None:
+        self.tables = tables
+        core = tuple((g, tables.patterns[g]) for g in _GROUPS if g in tables.patterns)
+        self._match = _master(core).match
+        self._resolve = resolve
+        count = len(tables.rows)
+        self._actions: list[dict[str, Any] | None] = [None] * count
+        self._gotos: list[dict[str, int]] = [{}] * count
+        self._defaults: list[Reduction | None] = [None] * count
+        self._special: list[Callable[[str, int, int], re.Match[str] | None] | None] = [None] * count
+        self._reductions: list[Reduction | None] = [None] * len(tables.rules)
+        scalar = tables.patterns.get("SCALAR")
+        self._scalar = re.compile(scalar, re.ASCII).fullmatch if scalar else None
+        contextual = [n for n in tables.patterns if n not in _GROUPS and n != "SCALAR"]
+        self._contextual = {f"${n}": n for n in contextual if not self._is_literal(n)}
+        self._words: dict[str, str] = {}
+
+    def _is_literal(self, name: str) -> bool:
+        return f"${name}" not in self.tables.symbols
+
+    # ---- binding of states and rules, on first use ----
+
+    def _reduction(self, index: int) -> Reduction:
+        found = self._reductions[index]
+        if found is None:
+            found = self._reductions[index] = self._bind_rule(index)
+        return found
+
+    def _bind_rule(self, index: int) -> Reduction:
+        rule = self.tables.rules[index]
+        size, keep = rule.size, rule.keep
+        if rule.action == "pass" and not rule.splice and keep[0] >= 0:
+            return size, _PASS, None, keep[0] - size, rule.origin
+        if rule.splice or -1 in keep or rule.action in ("list_of", "pass"):
+            function = {"list_of": _list_of, "pass": _first}.get(rule.action) or self._resolve(rule.action)
+            return size, _SLOW, function, (keep, frozenset(rule.splice)), rule.origin
+        if rule.action == "list_one":
+            return size, _ONE, None, keep[0] - size, rule.origin
+        if rule.action == "list_app":
+            return size, _APPEND, None, None, rule.origin
+        if rule.action == "list_empty":
+            return size, _EMPTY, None, None, rule.origin
+        function = self._resolve(rule.action)
+        if len(keep) == size:
+            return size, _CALL, function, None, rule.origin
+        if len(keep) == 0:
+            return size, _CALL_SOME, function, _nothing, rule.origin
+        if len(keep) == 1:
+            return size, _CALL_SOME, function, itemgetter(slice(keep[0], keep[0] + 1)), rule.origin
+        return size, _CALL_SOME, function, itemgetter(*keep), rule.origin
+
+    def _bind_state(self, state: int) -> dict[str, Any]:
+        actions: dict[str, Any] = {}
+        for name, act in self.tables.row(state).items():
+            actions[name] = act if act >= 0 else self._reduction(-act - 1)
+        first = next(iter(actions.values()), None)
+        if type(first) is tuple and END not in actions and all(a is first for a in actions.values()):
+            self._defaults[state] = first
+        special = [self._contextual[n] for n in actions if n in self._contextual]
+        if special:
+            patterns = (f"(?P<{n}>{self.tables.patterns[n]})" for n in sorted(special))
+            self._special[state] = re.compile(_SPACE + "(?:" + "|".join(patterns) + ")", re.ASCII).match
+        self._gotos[state] = self.tables.goto(state)
+        self._actions[state] = actions
+        return actions
+
+    # ---- the loop ----
+
+    def parse(
+        self, text: str, builder: HasVocabulary, start: str = "start", pos: int = 0, end: int | None = None
+    ) -> Any:
+        """Parses ``text[pos:end]``, reducing with ``builder``; raises :class:`SyntaxFault` or :class:`Unexpected`."""
+        place = [pos]
+        try:
+            return self._run(text, builder, start, pos, len(text) if end is None else end, place)
+        except (SyntaxFault, Unexpected):
+            raise
+        except Exception as error:
+            raise SyntaxFault(describe(error), place[0]) from error
+
+    def _run(self, text: str, builder: HasVocabulary, start: str, pos: int, end: int, place: list[int]) -> Any:
+        vocabulary = builder.vocabulary
+        match_token = self._match
+        all_actions, all_gotos, defaults, special = self._actions, self._gotos, self._defaults, self._special
+        state = self.tables.start_states[start]
+        final = self.tables.end_states[start]
+        states = [state]
+        values: list[Any] = []
+        kind = ""  # of the token read ahead, "" where none is
+        token: Any = None
+        while True:
+            actions = all_actions[state]
+            if actions is None:
+                actions = self._bind_state(state)
+            act = None if kind else defaults[state]
+            if act is None:
+                if not kind:
+                    found = special[state] and special[state](text, pos, end)  # type: ignore[misc]
+                    if found:
+                        kind = "$" + found.lastgroup
+                        token = Token(found[kind[1:]])
+                        token.pos = found.start(kind[1:])
+                        pos = found.end()
+                    elif (found := match_token(text, pos, end)) is None:
+                        kind, token = self._at_end(text, pos, end)
+                    else:
+                        group = found.lastindex
+                        pos = found.end()
+                        word = found[group]
+                        if group == 12:
+                            kind = token = word
+                            if word not in actions and len(word) > 1:
+                                kind = token = word[0]
+                                pos += 1 - len(word)
+                        else:
+                            token = Token(word)
+                            token.pos = pos - len(word)
+                            if group == 1:
+                                kind = "$PCT_ID"
+                            elif group == 2:
+                                kind = word if word in actions else self._word_kind(word, actions, vocabulary)
+                            elif group == 8 or group == 9:
+                                kind, token = self._attr_kind(text, token, end, vocabulary)
+                                pos = token.pos + len(token)
+                            else:
+                                kind = "$" + _GROUPS[group - 1]
+                    place[0] = pos - len(token)
+                act = actions.get(kind)
+                if act is None:
+                    act = self._recover_kind(text, kind, token, pos, states, values, actions, vocabulary)
+                    kind, token, pos, act = act
+                if type(act) is int:
+                    states.append(act)
+                    values.append(token)
+                    state = act
+                    kind = ""
+                    if len(states) > MAX_DEPTH:
+                        raise SyntaxFault("nested too deeply", pos)
+                    continue
+            size, code, function, aux, origin = act
+            if code == _PASS:
+                value = values[aux]
+            elif code == _CALL:
+                value = function(builder, *values[-size:]) if size else function(builder)
+            elif code == _CALL_SOME:
+                value = function(builder, *aux(values[-size:]))
+            elif code == _APPEND:
+                value = values[-size]
+                value.append(values[-1])
+            elif code == _ONE:
+                value = [values[aux]]
+            elif code == _EMPTY:
+                value = []
+            else:
+                value = function(builder, *_arguments(values[-size:] if size else [], aux))
+            if size:
+                del values[-size:]
+                del states[-size:]
+            state = all_gotos[states[-1]][origin]
+            states.append(state)
+            values.append(value)
+            if state == final and kind == END:
+                return value
+
+    def _at_end(self, text: str, pos: int, end: int) -> tuple[str, Token]:
+        """The end of the text, or a character that begins no token."""
+        space = re.compile(_SPACE).match(text, pos, end)
+        pos = space.end() if space else pos
+        if pos < end:
+            raise SyntaxFault(f"unexpected character {text[pos]!r}", pos)
+        return END, make_token("", len(text[:end].rstrip()))
+
+    def _word_kind(self, word: str, actions: dict[str, Any], vocabulary: Vocabulary) -> str:
+        """A word that is no keyword here: operation, scalar type or identifier."""
+        kind = vocabulary.op_terminal(word)
+        if kind is not None and kind in actions:
+            return kind
+        if "$SCALAR" in actions and self._scalar and self._scalar(word):
+            return "$SCALAR"
+        return "$BARE_ID"
+
+    def _attr_kind(self, text: str, token: Token, end: int, vocabulary: Vocabulary) -> tuple[str, Token]:
+        """An alias, or a dialect's attribute or type."""
+        is_type = token[0] == "!"
+        stop = token.pos + len(token)
+        opaque = "." not in token
+        if opaque and text[stop : stop + 1] != "<":
+            return ("$BANG_ALIAS" if is_type else "$HASH_ALIAS"), token
+        kind = "$TYPE_RAW" if is_type else "$ATTR_RAW"
+        if not opaque:
+            found = vocabulary.attr_terminal(token[1:], is_type)
+            if found is None:
+                raise SyntaxFault(vocabulary.unknown_attr(token[1:], is_type), token)
+            if found != kind:
+                return found, token
+        if text[stop : stop + 1] == "<":
+            stop = scan_balanced(text, stop)
+            if stop < 0 or stop > end:
+                raise SyntaxFault(f"unbalanced brackets after '{token}'", token)
+        return kind, make_token(text[token.pos : stop], token.pos)
+
+    def _recover_kind(
+        self,
+        text: str,
+        kind: str,
+        token: Any,
+        pos: int,
+        states: list[int],
+        values: list[Any],
+        actions: dict[str, Any],
+        vocabulary: Vocabulary,
+    ) -> tuple[str, Any, int, Any]:
+        """Second readings of a token that the state does not accept."""
+        if kind == "<" and "$ANGLE_BODY" in actions:
+            stop = scan_balanced(text, pos - 1)
+            if stop > 0:
+                token = make_token(text[pos - 1 : stop], pos - 1)
+                return "$ANGLE_BODY", token, stop, actions["$ANGLE_BODY"]
+        if not isinstance(token, Token):
+            token = make_token(token, pos - len(token))
+        raise Unexpected(states, values, token, kind)
+
+    # ---- for messages ----
+
+    def accepted(self, states: list[int]) -> list[str]:
+        """Terminals that could come next after these states."""
+        top = self.tables.row(states[-1])
+        return [name for name in top if self._accepts(list(states), name)]
+
+    def _accepts(self, states: list[int], name: str) -> bool:
+        for _ in range(10_000):
+            act = self.tables.row(states[-1]).get(name)
+            if act is None:
+                return False
+            if act >= 0:
+                return True
+            rule = self.tables.rules[-act - 1]
+            if rule.size:
+                del states[-rule.size :]
+            after = self.tables.goto(states[-1]).get(rule.origin)
+            if after is None:
+                return True
+            states.append(after)
+        return False
+
+
+def _nothing(_: Any) -> tuple[()]:
+    return ()
+
+
+def _list_of(_: object, *items: Any) -> list[Any]:
+    return list(items)
+
+
+def _first(_: object, item: Any) -> Any:
+    return item
+
+
+def _arguments(children: list[Any], aux: tuple[tuple[int, ...], frozenset[int]]) -> list[Any]:
+    keep, splice = aux
+    out: list[Any] = []
+    for n, i in enumerate(keep):
+        if i < 0:
+            out.append(None)
+        elif n in splice:
+            out.extend(children[i])
+        else:
+            out.append(children[i])
+    return out
