@@ -44,7 +44,7 @@ def dense_array(value: DenseIntOrFPElementsAttr, shape: Sequence[int], dtype: np
     """The elements of a ``dense<...>`` attribute."""
     boolean = dtype.kind == "b"
     values = np.array(value.get_values(), bool) if boolean else np.frombuffer(value.data.data, dtype)
-    return np.broadcast_to(values, shape) if values.size == 1 else values.reshape(shape)
+    return np.broadcast_to(values.reshape(()), shape) if values.size == 1 else values.reshape(shape)
 
 
 def _recipe_value(frame: Frame, op: Operation, name: str) -> Array:
