@@ -36,6 +36,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AnyAttr,
+    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
@@ -276,46 +277,64 @@ class StorageOp(IRDLOperation):
 class PlaceOp(IRDLOperation):
     """A tensor at byte ``offset`` (an expression over ``args``, a multiple of 64) of a storage.
 
-    Example: ``%a = vm.place %s at <(d0) -> (d0 * 640)>(%n) : memref<?x10xf32, #tw.dims<[n]>>``
+    ``sizes``: one per free symbol of the type.
+
+    Example: ``%a = vm.place %s at <(d0) -> (d0 * 640)>(%n) sizes(%n) : memref<?x10xf32, #tw.dims<[n]>>``
     """
 
     name = "vm.place"
     storage = operand_def(StorageType)
     args = var_operand_def(IndexType)
+    sizes = var_operand_def(IndexType)
     offset = prop_def(IndexMapAttr)
     result = result_def(MemRefType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(Pure())
-    assembly_format = "$storage `at` $offset `(` $args `)` attr-dict `:` type($result)"
+    assembly_format = (
+        "$storage `at` $offset `(` $args `)` (`sizes` `(` $sizes^ `)`)? attr-dict `:` type($result)"
+    )
 
     def __init__(
-        self, storage: SSAValue, offset: IndexMapAttr, args: Sequence[SSAValue], type: Attribute
+        self,
+        storage: SSAValue,
+        offset: IndexMapAttr,
+        args: Sequence[SSAValue],
+        sizes: Sequence[SSAValue],
+        type: Attribute,
     ) -> None:
-        super().__init__(operands=[storage, args], properties={"offset": offset}, result_types=[type])
+        super().__init__(
+            operands=[storage, args, sizes], properties={"offset": offset}, result_types=[type]
+        )
 
     def verify_(self) -> None:
         _verify_single(self.offset, self.args)
+        _verify_symbols(self.sizes, self.result.type)
 
 
 @irdl_op_definition
 class ViewOp(IRDLOperation):
     """The same memory with another shape of as many elements.
 
-    Example: ``%b = vm.view %a : memref<?x28x28xf32, #tw.dims<[n]>> to memref<?x784xf32, #tw.dims<[n]>>``
+    ``sizes``: one per free symbol of the result's type.
+
+    Example: ``%b = vm.view %a sizes(%n) : memref<?x28x28xf32, #tw.dims<[n]>> to memref<?x784xf32, #tw.dims<[n]>>``
     """
 
     name = "vm.view"
     source = operand_def(MemRefType)
+    sizes = var_operand_def(IndexType)
     result = result_def(MemRefType)
     traits = traits_def(Pure())
-    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+    assembly_format = "$source (`sizes` `(` $sizes^ `)`)? attr-dict `:` type($source) `to` type($result)"
 
-    def __init__(self, source: SSAValue, type: Attribute) -> None:
-        super().__init__(operands=[source], result_types=[type])
+    def __init__(self, source: SSAValue, sizes: Sequence[SSAValue], type: Attribute) -> None:
+        super().__init__(operands=[source, sizes], result_types=[type])
 
     def verify_(self) -> None:
         source, result = cast(Buffer, self.source.type), cast(Buffer, self.result.type)
         if source.element_type != result.element_type:
             raise VerifyException(f"element types differ: {source.element_type} and {result.element_type}")
+        _verify_symbols(self.sizes, result)
 
 
 @irdl_op_definition

@@ -10,9 +10,9 @@ Before::
 After::
 
     %s = vm.storage <(d0) -> (d0 * 3392)>(%n)
-    %a = vm.place %s at <(d0) -> (0)>(%n) : memref<?x784xf32, #tw.dims<[n]>>
+    %a = vm.place %s at <(d0) -> (0)>(%n) sizes(%n) : memref<?x784xf32, #tw.dims<[n]>>
     vm.call @first(%x, %a, %n) : ...
-    %b = vm.place %s at <(d0) -> (d0 * 3136)>(%n) : memref<?x64xf32, #tw.dims<[n]>>
+    %b = vm.place %s at <(d0) -> (d0 * 3136)>(%n) sizes(%n) : memref<?x64xf32, #tw.dims<[n]>>
     vm.call @second(%a, %b, %n) : ...
 
 A tensor is live from the first op that uses it (or a view of it) to the last; tensors whose lifetimes do not
@@ -100,7 +100,7 @@ def _place_together(allocs: Sequence[AllocOp], numbers: dict[Operation, int]) ->
     storage.location = allocs[0].location
     Rewriter.insert_op(storage, InsertPoint.before(allocs[0]))
     for op, offset in zip(allocs, offsets):
-        place = PlaceOp(storage.result, _over(offset, names), args, op.result.type)
+        place = PlaceOp(storage.result, _over(offset, names), args, list(op.sizes), op.result.type)
         place.location = op.location
         place.result.name_hint = op.result.name_hint
         Rewriter.replace_op(op, place)
