@@ -141,7 +141,7 @@ def _physical_index(layout: IndexMapAttr, shape: Sequence[int]) -> tuple[Array, 
 def to_physical(array: Array, layout: IndexMapAttr | None, dtype: np.dtype[Any]) -> Array:
     """A row-major array moved to ``layout``; lanes that hold no element are zero."""
     if layout is None:
-        return np.ascontiguousarray(array).astype(dtype, copy=False)
+        return np.asarray(array, order="C").astype(dtype, copy=False)
     result = np.zeros(_physical_shape(layout, array.shape), dtype)
     result[_physical_index(layout, array.shape)] = array
     return result
@@ -151,7 +151,7 @@ def from_physical(array: Array, layout: IndexMapAttr | None, shape: Sequence[int
     """The row-major array of logical ``shape`` held in ``layout``."""
     if layout is None:
         return array.reshape(shape).astype(dtype, copy=False)
-    return np.ascontiguousarray(array[_physical_index(layout, shape)]).astype(dtype, copy=False)
+    return np.asarray(array[_physical_index(layout, shape)]).astype(dtype, copy=False)
 
 
 def _match_shape(frame: Frame, op: Operation, operands: list[Value]) -> Sequence[Value]:

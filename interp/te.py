@@ -19,14 +19,15 @@ from typing import Any, cast
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from ..core.attributes import shape_exprs
+from ..core.diagnostics import emit_error
 from ..core.symbolic import SymExpr
 from ..dialects.te.ops import COMBINERS, ComputeOp, IndexOp, ReadOp
 from .arith import SCALAR_OPS, numpy_dtype
 from .exprs import evaluate_exprs
+from .interpreter import Frame, FrameFunction, Value
 
 Array = NDArray[Any]
 Span = tuple[int, int]
@@ -48,7 +49,7 @@ def evaluate_compute(
         for expr, size in zip(shape_exprs(value.type), array.shape):
             if expr.kind == "sym":
                 known.setdefault(expr.name, size)
-    return _Evaluation(op, [np.ascontiguousarray(a) for a in inputs], known).run()
+    return _Evaluation(op, [np.asarray(a, order="C") for a in inputs], known).run()
 
 
 def identity_of(combiner: str, dtype: np.dtype[Any]) -> Any:
@@ -287,6 +288,12 @@ def contraction_reads(op: ComputeOp) -> tuple[ReadOp, ReadOp] | None:
     return a, b
 
 
-def tensor_shape(type_: TensorType[Any], symbols: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape of a tensor type's values."""
-    return tuple(int(v) for v in evaluate_exprs(shape_exprs(type_), symbols))
+def _compute(frame: Frame, op: Operation, operands: list[Value]) -> Sequence[Value]:
+    try:
+        return evaluate_compute(cast(ComputeOp, op), operands, frame.symbols)
+    except InterpretationError as problem:
+        emit_error(op, str(problem))
+
+
+FRAME_OPS: dict[str, FrameFunction] = {"te.compute": _compute}
+"""Frame functions of the te dialect."""
