@@ -31,6 +31,9 @@ from .symexpr import ExprLike, SymExpr, as_expr
 from .symranges import Ranges, simplify
 from .symtext import ExprParser
 
+SYNTAX = "tilewright.text.tw_syntax:FRAGMENT"
+"""Where the text layer finds the grammar of these attributes."""
+
 
 def _angle_text(parser: AttrParser) -> str:
     """The text between ``<`` and its ``>``, for xDSL's own parser."""
