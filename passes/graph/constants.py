@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr
+from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import Pure
 
@@ -55,19 +55,16 @@ def element_count(value: SSAValue) -> int | None:
 
 
 def splat_value(value: SSAValue) -> int | float | None:
-    """The one number that a written-out constant repeats, if it is one."""
+    """The one number that a written-out constant repeats, if it is one; 0 or 1 for i1."""
     op = value.owner
-    if not isinstance(op, ConstantOp) or not isinstance(op.value, DenseIntOrFPElementsAttr):
+    if not isinstance(op, ConstantOp) or not isinstance(op.value, DenseIntOrFPElementsAttr) or not len(op.value):
         return None
-    values = op.value.get_values()
-    first = values[0] if values else None
-    same = isinstance(first, int | float) and op.value.data.data == op.value.data.data[: _width(op)] * len(values)
-    return first if same and isinstance(first, int | float) else None
-
-
-def _width(op: ConstantOp) -> int:
-    assert isinstance(op.value, DenseIntOrFPElementsAttr)
-    return len(op.value.data.data) // len(op.value)
+    data, count = op.value.data.data, len(op.value)
+    if data != data[: len(data) // count] * count:
+        return None
+    number = next(iter(op.value.iter_values()))
+    assert isinstance(number, int | float)
+    return int(number != 0) if op.value.get_element_type() == i1 else number
 
 
 def dense_constant(array: npt.NDArray[Any], element_type: Attribute) -> ConstantOp:
