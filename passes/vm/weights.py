@@ -1,10 +1,12 @@
 """The weight section of an artefact: which bytes lie where, and how they come into being.
 
-Offsets are known as soon as the host program is: code refers to them before any weight has been touched. When the artefact
-is written, the weights are made one after another: a resource is taken as it is, a recipe is evaluated by the interpreter, a
-packed weight is brought into its order. So memory holds one weight at a time besides the resources.
+Offsets are known as soon as the host program is: code refers to them before any weight has been touched. When
+the artefact is written, the weights are made one after another: a resource is taken as it is, a recipe is
+evaluated by the interpreter, a packed weight is brought into its order. So memory holds one weight at a time
+besides the resources.
 
-Equal constants share their place: the key is the value (resource or recipe name, or the elements), the packing and the type.
+Equal constants share their place: the key is the value (resource or recipe name, or the elements), the
+packing and the type.
 """
 
 from __future__ import annotations

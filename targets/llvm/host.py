@@ -2,14 +2,15 @@
 
     i32 tw_entry_<name>(ptr ctx, ptr weights, ptr inputs, ptr outputs, ptr error)
 
-``ctx`` is the runtime's context table (see ``runtime_ir.py``), ``weights`` the mapped weight section; ``inputs`` and
-``outputs`` are arrays of ``{ptr data; i64 rank; ptr shape}``. An output without data is allocated by ``ctx.allocate`` and
-belongs to the caller from then on, also when the call fails. The entry returns 0, or 1 after it has filled in
-``error = {i64 code; i64 site; i64 a; i64 b}``: code 1 is a failed check, whose message has number ``site`` in the table
-that ``lower_host`` gives; code 2 is a lack of memory, ``a`` bytes were asked for.
+``ctx`` is the runtime's context table (see ``runtime_ir.py``), ``weights`` the mapped weight section;
+``inputs`` and ``outputs`` are arrays of ``{ptr data; i64 rank; ptr shape}``. An output without data is
+allocated by ``ctx.allocate`` and belongs to the caller from then on, also when the call fails. The entry
+returns 0, or 1 after it has filled in ``error = {i64 code; i64 site; i64 a; i64 b}``: code 1 is a failed
+check, whose message has number ``site`` in the table that ``lower_host`` gives; code 2 is a lack of memory,
+``a`` bytes were asked for.
 
-Storages are allocated where the program says and released on every way out. There is no mutable global and no symbol
-besides the kernels, so entries may run in several threads at once.
+Storages are allocated where the program says and released on every way out. There is no mutable global and no
+symbol besides the kernels, so entries may run in several threads at once.
 """
 
 from __future__ import annotations
