@@ -6,6 +6,7 @@ functions; they live here because layouts, accesses and bindings all need them w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -148,3 +149,25 @@ def _check_inverse(results: Results, inverse: Sequence[SymExpr], extents: Sequen
 def padded(shape: Sequence[ExprLike], multiples: Sequence[int]) -> Results:
     """Each extent rounded up to a multiple."""
     return tuple(ceildiv(as_expr(e), m) * m for e, m in zip(shape, multiples, strict=True))
+
+
+_POSITIONAL = re.compile(r"\bd(\d+)\b")
+
+
+def in_order_of_use(results: Sequence[SymExpr], count: int) -> tuple[Results, tuple[int, ...]]:
+    """The map with its inputs in the order in which the text of ``results`` first names them, and their old positions.
+
+    Inputs that no result uses are left out. The text form of an operation has its operands inside of the expressions, so
+    this is the order in which they are read back: operations made in it print, parse and print again as the same text.
+
+    (d1, d0 + d1) of 3 inputs --> (d0, d0 + d1) with (1, 0)
+    """
+    order = tuple(range(count))
+    current = tuple(results)
+    for _ in range(count + 2):
+        used = dict.fromkeys(int(d) for r in current for d in _POSITIONAL.findall(str(r)) if int(d) < len(order))
+        if list(used) == list(range(len(order))):
+            break
+        order = tuple(order[d] for d in used)
+        current = tuple(r.subs({f"d{old}": dim(new) for new, old in enumerate(used)}) for r in current)
+    return current, order

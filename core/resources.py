@@ -14,14 +14,15 @@ import struct
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from .diagnostics import Diagnostic, DiagnosticError, Severity, file_location
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
 
 _DTYPES = {
     "BOOL": "bool",
@@ -45,7 +46,7 @@ _HEADER_LIMIT = 100_000_000
 _ALIGNMENT = 64
 
 
-class ResourceTable(Mapping[str, Array]):
+class ResourceTable(Mapping[str, Any]):
     """Immutable arrays by name: ``add`` is the only change, and it never replaces."""
 
     def __init__(self) -> None:
@@ -54,6 +55,8 @@ class ResourceTable(Mapping[str, Array]):
 
     def add(self, array: npt.ArrayLike, hint: str = "w") -> str:
         """Store an array (a copy unless it is read-only already) and return its name; equal content shares a name."""
+        import numpy as np
+
         stored = _freeze(np.asarray(array))
         digest = content_digest(stored)
         name = self._digests.get(digest)
@@ -113,7 +116,7 @@ class ResourceTable(Mapping[str, Array]):
         with open(path, "wb") as file:
             file.write(struct.pack("<Q", len(text)) + text)
             for array in chosen.values():
-                file.write(array.view(np.uint8).data if array.ndim else array.tobytes())
+                file.write(_bytes_of(array))
 
     @staticmethod
     def load(path: str | Path) -> ResourceTable:
@@ -127,12 +130,20 @@ class ResourceTable(Mapping[str, Array]):
 def content_digest(array: Array) -> bytes:
     """A hash of element type, shape and content."""
     digest = blake2b(f"{array.dtype.name}{array.shape}".encode(), digest_size=16)
-    if array.size:
-        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    digest.update(_bytes_of(array))
     return digest.digest()
 
 
+def _bytes_of(array: Array) -> Any:
+    """The content as a buffer, without a copy."""
+    import numpy as np
+
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
 def _freeze(array: Array) -> Array:
+    import numpy as np
+
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
     if array.flags.writeable or not array.flags.c_contiguous:
@@ -142,6 +153,8 @@ def _freeze(array: Array) -> Array:
 
 
 def _map_safetensors(path: Path) -> Iterator[tuple[str, Array]]:
+    import numpy as np
+
     def fail(message: str) -> DiagnosticError:
         return DiagnosticError(Diagnostic(Severity.ERROR, message, file_location(str(path), 0, 0)))
 
@@ -179,6 +192,8 @@ def _map_safetensors(path: Path) -> Iterator[tuple[str, Array]]:
 
 
 def _numpy_dtype(name: str) -> np.dtype[Any]:
+    import numpy as np
+
     try:
         return np.dtype(name)
     except TypeError:
