@@ -1,1 +1,3 @@
-"""The ``te`` dialect: one tensor expression per value, the place of meaning (see ``ops.py``)."""
+"""The ``te`` dialect: one tensor expression per value, the place of meaning (``ops``), and its text form (``syntax``)."""
+
+SYNTAX = f"{__name__}.syntax:FRAGMENT"

@@ -13,6 +13,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from ...core.attributes import IndexMapAttr
+from ...core.indexmap import dim, in_order_of_use
 from ...core.symbolic import ExprLike, SymExpr, as_expr, bounds, simplify, sym
 
 Exprs = tuple[SymExpr, ...]
@@ -69,8 +70,9 @@ class IndexScope:
         exprs = tuple(exprs)
         used = frozenset[str]().union(*(e.symbols() for e in exprs))
         names = [n for n in self.values if n in used]
-        renamed = {n: sym(f"d{k}") for k, n in enumerate(names)}
-        return [self.values[n] for n in names], IndexMapAttr(len(names), [e.subs(renamed) for e in exprs])
+        renamed = {n: dim(k) for k, n in enumerate(names)}
+        results, order = in_order_of_use([e.subs(renamed) for e in exprs], len(names))
+        return [self.values[names[k]] for k in order], IndexMapAttr(len(order), results)
 
     def guards(self, exprs: Sequence[SymExpr], shape: Sequence[SymExpr]) -> list[SymExpr]:
         """Pairs (lhs, rhs), flattened, whose lhs < rhs say that the index is inside ``shape``; proved ones are left out."""

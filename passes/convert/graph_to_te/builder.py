@@ -26,6 +26,7 @@ from .elements import Elem, ElementCode
 
 Exprs = tuple[SymExpr, ...]
 Body = Callable[..., Any]
+_LETTERS = "abcdefgh"
 
 
 class ComputeBody(ElementCode):
@@ -41,6 +42,7 @@ class ComputeBody(ElementCode):
             (*self.spatial, *self.reduce), (*extents, *reduce), self.block.args
         ):
             self.scope.bind(symbol.name, argument, extent_range(extent))
+            argument.name_hint = symbol.name.replace("$", "")
 
     def read(self, tensor: SSAValue, indices: Sequence[ExprLike], default: Elem | None = None) -> Elem:
         """The element at ``indices``; outside of the tensor ``default``, where given and needed."""
@@ -76,7 +78,9 @@ class ComputeBody(ElementCode):
             if known is tensor:
                 return self.block.args[position]
         self.inputs.append(tensor)
-        return self.block.insert_arg(tensor.type, len(self.inputs) - 1)
+        argument = self.block.insert_arg(tensor.type, len(self.inputs) - 1)
+        argument.name_hint = _LETTERS[len(self.inputs) - 1] if len(self.inputs) <= len(_LETTERS) else None
+        return argument
 
 
 class TeBuilder:
