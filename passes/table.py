@@ -3,6 +3,8 @@
 ``PASSES`` maps a pass name to ``"module:class"``; ``PIPELINES`` maps a pipeline name to its sequence of pass specs.
 """
 
+from .pipelines import GRAPH_CLEANUP, GRAPH_OPTIMIZE
+
 PASSES: dict[str, str] = {
     "convert-graph-to-te": "tilewright.passes.convert.graph_to_te.convert:ConvertGraphToTePass",
     "outline-kernels": "tilewright.passes.convert.outline_kernels:OutlineKernelsPass",
@@ -12,10 +14,16 @@ PASSES: dict[str, str] = {
     "graph-fold-scale": "tilewright.passes.graph.fold_scale:GraphFoldScalePass",
     "graph-simplify": "tilewright.passes.graph.simplify:GraphSimplifyPass",
     "graph-simplify-float": "tilewright.passes.graph.simplify_float:GraphSimplifyFloatPass",
+    "cse": "tilewright.passes.graph.cse:CsePass",
+    "dce": "tilewright.passes.graph.dce:DcePass",
+    "graph-infer-shapes": "tilewright.passes.graph.infer_shapes:GraphInferShapesPass",
     "graph-choose-layout": "tilewright.passes.graph.choose_layout:GraphChooseLayoutPass",
     "graph-fuse": "tilewright.passes.graph.fuse:GraphFusePass",
     "convert-graph-to-vm": "tilewright.passes.convert.graph_to_vm:ConvertGraphToVmPass",
     "vm-plan-memory": "tilewright.passes.vm.plan_memory:VmPlanMemoryPass",
 }
 
-PIPELINES: dict[str, tuple[str, ...]] = {}
+PIPELINES: dict[str, tuple[str, ...]] = {
+    "graph-cleanup": GRAPH_CLEANUP,
+    "graph-optimize": GRAPH_OPTIMIZE,
+}
