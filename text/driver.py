@@ -89,7 +89,8 @@ def describe(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-_SPACE = r"[ \t\r\n]*(?://[^\n]*[ \t\r\n]*)*"
+_SPACE = r"[ \t\r\n]*+(?://[^\n]*+[ \t\r\n]*+)*+"
+"""Possessive: at the end of a file nothing follows, and backtracking would take tokens out of a comment."""
 _GROUPS = ("PCT_ID", "BARE_ID", "STRING", "FLOAT", "HEX", "INT", "HASH_NUM", "HASH", "BANG", "AT_ID", "CARET_ID")
 _DIALECT_NAME = r"[a-zA-Z$._-][\w$.-]*"
 _PUNCTUATION = r"->|::|>=|<=|==|\.\.\.|\{-#|#-\}|[^\w\s]"
