@@ -23,7 +23,9 @@ from typing import Any, Protocol
 from .tables import END, Tables
 
 MAX_DEPTH = 50_000
-"""Bound on the parser's stack: deeper nesting is refused before Python runs out of stack."""
+"""Bound on the parser's stack, thousands of nested regions."""
+MAX_ATTRIBUTE_DEPTH = 100
+"""Bound on brackets nested in an attribute or type: hashing and comparing those recurses on Python's stack."""
 
 
 class Token(str):
@@ -219,6 +221,7 @@ class Driver:
         final = self.tables.end_states[start]
         states = [state]
         values: list[Any] = []
+        limit = MAX_ATTRIBUTE_DEPTH
         kind = ""  # of the token read ahead, "" where none is
         token: Any = None
         while True:
@@ -267,8 +270,8 @@ class Driver:
                     values.append(token)
                     state = act
                     kind = ""
-                    if len(states) > MAX_DEPTH:
-                        raise SyntaxFault("nested too deeply", pos)
+                    if len(states) > limit:
+                        limit = _check_nesting(values, pos)
                     continue
             size, code, function, aux, origin = act
             if code == _PASS:
@@ -375,6 +378,16 @@ class Driver:
                 return True
             states.append(after)
         return False
+
+
+def _check_nesting(values: list[Any], pos: int) -> int:
+    """Refuses too deep nesting; gives the stack's depth at which to look again."""
+    if len(values) > MAX_DEPTH:
+        raise SyntaxFault("nested too deeply", pos)
+    for bracket in ("[", "<", "{", "->"):
+        if sum(type(v) is str and v == bracket for v in values) > MAX_ATTRIBUTE_DEPTH:
+            raise SyntaxFault(f"more than {MAX_ATTRIBUTE_DEPTH} nested '{bracket}' in an attribute or type", pos)
+    return len(values) + MAX_ATTRIBUTE_DEPTH
 
 
 def _nothing(_: Any) -> tuple[()]:

@@ -24,30 +24,44 @@ HEX_FROM = 101
 """Dense literals with this many different elements are printed as bytes."""
 
 
-def quote(data: bytes) -> str:
-    """A string literal."""
-    text = data.decode("latin-1")
+def quote(text: str) -> str:
+    """A string literal. Text beyond ASCII stands as it is; other bytes than text are for :func:`quote_bytes`."""
     if _PLAIN.fullmatch(text):
         return f'"{text}"'
-    out = ['"']
-    for byte in data:
-        if byte == 0x5C:
-            out.append("\\\\")
-        elif 0x20 <= byte <= 0x7E and byte != 0x22:
-            out.append(chr(byte))
-        else:
-            out.append(f"\\{byte:02X}")
-    out.append('"')
-    return "".join(out)
+    return '"' + "".join(map(_escape, text)) + '"'
+
+
+def _escape(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable() or char == " ":
+        return char
+    return "".join(f"\\{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
+
+
+_ESCAPES = {"\n": "\\n", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
+
+
+def quote_bytes(data: bytes) -> str:
+    """A string literal of bytes."""
+    return '"' + "".join(_escape(chr(b)) if 0x20 <= b < 0x7F else f"\\{b:02X}" for b in data) + '"'
 
 
 @lru_cache(maxsize=4096)
 def _finite_text(value: float, sign: float, type_: Any) -> str | None:
-    for text in (f"{value:.5e}", repr(value)):
+    for text in (f"{value:.5e}", f"{value:.9g}", repr(value)):
         text = _with_point(text)
-        if "n" not in text and type_.pack([float(text)]) == type_.pack([value]):
+        if _reads_as(text, value, type_):
             return text
     return None
+
+
+def _reads_as(text: str, value: float, type_: Any) -> bool:
+    """Whether a text gives the same bits; types that xDSL cannot pack (f80, f128) hold a Python float."""
+    try:
+        return bool(type_.pack([float(text)]) == type_.pack([value]))
+    except NotImplementedError:
+        return float(text) == value
 
 
 def _with_point(text: str) -> str:
@@ -85,7 +99,7 @@ def print_builtin(p: Printer, attr: Attribute) -> bool:
     """Prints a builtin attribute that is dealt with here; otherwise prints nothing and returns False."""
     match attr:
         case b.StringAttr():
-            p.print_string(quote(attr.data.encode()))
+            p.print_string(quote(attr.data))
         case b.DenseIntOrFPElementsAttr():
             p.print_string(f"dense<{_dense_text(attr)}> : ")
             p.print_attribute(attr.type)

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.printer import Printer as XdslPrinter
 
 from .grammar import Syntax, attr_syntax_of, op_syntax_of
-from .print_attrs import float_text, print_builtin, quote
+from .print_attrs import float_text, print_builtin, quote, quote_bytes
 
 if TYPE_CHECKING:
     from ..core.symbolic import SymExpr
@@ -96,21 +96,21 @@ class Printer(XdslPrinter):
 
     def print_bytes_literal(self, bytestring: bytes) -> None:
         """A string literal of bytes."""
-        self._parts.append(quote(bytestring))
+        self._parts.append(quote_bytes(bytestring))
 
     def print_string_literal(self, string: str) -> None:
         """A string literal."""
-        self._parts.append(quote(string.encode()))
+        self._parts.append(quote(string))
 
     def print_identifier_or_string_literal(self, string: str | b.StringAttr) -> None:
         """A name, in quotes if it is no identifier."""
         name = string.data if isinstance(string, b.StringAttr) else string
-        self._parts.append(name if _BARE.fullmatch(name) else quote(name.encode()))
+        self._parts.append(name if _BARE.fullmatch(name) else quote(name))
 
     def print_symbol_name(self, sym_name: str | b.StringAttr) -> None:
         """``@name``."""
         name = sym_name.data if isinstance(sym_name, b.StringAttr) else sym_name
-        self._parts.append("@" + (name if _BARE.fullmatch(name) else quote(name.encode())))
+        self._parts.append("@" + (name if _BARE.fullmatch(name) else quote(name)))
 
     def print_float(self, value: float, type: b.AnyFloat) -> None:
         """A float that reads back to the same bits."""
@@ -366,7 +366,7 @@ def _deep_recursion(op: Operation) -> Iterator[None]:
 
         emit_error(op, f"has {depth} nested regions, more than {_MAX_LEVELS} cannot be printed")
     before = sys.getrecursionlimit()
-    needed = _frames() + 200 + depth * _FRAMES_PER_LEVEL
+    needed = _frames() + 1500 + depth * _FRAMES_PER_LEVEL
     if needed > before:
         sys.setrecursionlimit(needed)
     try:

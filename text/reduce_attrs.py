@@ -36,6 +36,15 @@ def unquote(token: Token) -> str:
     body = token[1:-1]
     if "\\" not in body:
         return body
+    try:
+        return unquote_bytes(token).decode()
+    except UnicodeDecodeError as error:
+        raise SyntaxFault("string is not valid UTF-8", token) from error
+
+
+def unquote_bytes(token: Token) -> bytes:
+    """Contents of a string literal as bytes."""
+    body = token[1:-1]
     out = bytearray()
     last = 0
     for match in _ESCAPE.finditer(body):
@@ -48,10 +57,7 @@ def unquote(token: Token) -> str:
         else:
             raise SyntaxFault(f"unknown escape '\\{match[3]}' in string", token.pos + 1 + match.start(), 2)
     out += body[last:].encode()
-    try:
-        return out.decode()
-    except UnicodeDecodeError as error:
-        raise SyntaxFault("string is not valid UTF-8", token) from error
+    return bytes(out)
 
 
 def float_types() -> dict[str, Attribute]:
@@ -137,8 +143,14 @@ class AttributeReductions:
     # ---- simple attributes ----
 
     def string_attr(self, token: Token) -> Attribute:
-        """``"..."``."""
-        return b.StringAttr(unquote(token))
+        """``"..."``: a string, or bytes where it is not UTF-8."""
+        if "\\" not in token:
+            return b.StringAttr(token[1:-1])
+        data = unquote_bytes(token)
+        try:
+            return b.StringAttr(data.decode())
+        except UnicodeDecodeError:
+            return b.BytesAttr(data)
 
     def typed_string_attr(self, token: Token, type_: Attribute) -> Attribute:
         """``"..." : none``; xDSL's string attribute holds no other type."""
@@ -365,7 +377,7 @@ class AttributeReductions:
 
     def tuple_type(self, types: list[Attribute]) -> Attribute:
         """``tuple<a, b>``."""
-        return b.TupleType(cast(Any, types))
+        return b.TupleType(b.ArrayAttr(cast(Any, types)))
 
     def complex_type(self, token: Token, element: Attribute) -> Attribute:
         """``complex<f32>``."""
