@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import MemRefType, TensorType
+from xdsl.dialects.builtin import MemRefType, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation, Region, SSAValue
-from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
+from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from .attributes import DimsLayoutAttr, EncodingAttr, memref_shape_exprs, shape_exprs
@@ -143,6 +143,8 @@ class _Checker:
             for block in region.blocks:
                 for arg in block.args:
                     self._check_type(op, arg.type)
+        if op.regions and op.has_trait(SymbolTable, value_if_unregistered=False):
+            _check_symbols(op)
 
     def _check_after(self, op: Operation) -> None:
         """The op's own definition, traits and verifier, and its control flow edges."""
@@ -205,6 +207,18 @@ class _Checker:
             message = f"operand #{number} is defined outside of '{barrier.name}', which is isolated from above"
             raise _Fault(error(op, message, [(operand, note)]))
         raise _Fault(error(op, f"operand #{number} does not dominate this use", [(operand, note)]))
+
+
+def _check_symbols(table: Operation) -> None:
+    """A symbol is defined once in its table."""
+    seen: dict[str, Operation] = {}
+    for block in table.regions[0].blocks:
+        for op in block.ops:
+            name = op.properties.get("sym_name") or op.attributes.get("sym_name")
+            if isinstance(name, StringAttr):
+                first = seen.setdefault(name.data, op)
+                if first is not op:
+                    raise _Fault(error(op, f"redefines symbol '@{name.data}'", [(first, "first defined here")]))
 
 
 def _ops_in_dominator_order(region: Region, scope: set[int]) -> Iterator[Operation]:
