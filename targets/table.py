@@ -1,6 +1,8 @@
 """The tables of targets, their passes and pipelines: ``"name": "module:object"``, loaded at first use."""
 
-TARGETS: dict[str, str] = {}
+TARGETS: dict[str, str] = {
+    "llvm": "tilewright.targets.llvm.host_target:LLVM_TARGET",
+}
 
 PASSES: dict[str, str] = {}
 

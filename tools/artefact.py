@@ -1,7 +1,7 @@
 """Writing ``model.twm``: code sections, manifest and weights of one compiled module.
 
 The container's format is ``runtime/container.py``'s; this module knows what goes in. What a target
-contributes is a :class:`Code`; everything else comes from the host programs in the module, which are the same
+contributes is a ``Code``; everything else comes from the host programs in the module, which are the same
 for every target. The bytes depend on the module, the weights and the target only, so two compiles of one
 model give identical files.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import MemRefType, ModuleOp
@@ -23,32 +22,7 @@ from ..interp.arith import numpy_dtype
 from ..passes.convert.graph_to_vm import input_names, is_entry, output_names
 from ..passes.vm.weights import WeightSection
 from ..runtime.container import PAGE, ArtefactWriter
-
-
-@dataclass(frozen=True)
-class CodeSection:
-    """One run of code: ``kind`` is ``object`` (linked by the loader), ``runtime`` (the thread pool),
-    ``source``...
-    """
-
-    name: str
-    kind: str
-    data: bytes
-
-
-@dataclass
-class Code:
-    """What a target makes of a module."""
-
-    target: dict[str, Any]
-    """``triple``, ``cpu``, ``features``: what the loader compares with the machine."""
-    sections: list[CodeSection] = field(default_factory=list)
-    entry_symbols: dict[str, str] = field(default_factory=dict)
-    """The linker's name of each public function."""
-    messages: list[str] = field(default_factory=list)
-    """The messages of failed checks by site number."""
-    kernels: list[dict[str, Any]] = field(default_factory=list)
-    """For people: name, symbol and code size of each kernel."""
+from ..targets.base import Code
 
 
 def entries(module: ModuleOp) -> list[FuncOp]:

@@ -1,0 +1,1 @@
+"""The command ``tilewright``: compile models, run artefacts, look into them."""

@@ -15,12 +15,13 @@ from tilewright.core.pass_manager import run_pipeline
 from tilewright.core.verifier import verify
 from tilewright.passes.vm.weights import WeightSection
 from tilewright.runtime import ExecutionError, InputError, Model, load
+from tilewright.targets.base import Code, CodeSection
 from tilewright.targets.llvm.codegen import compile_ir, host_machine
 from tilewright.targets.llvm.emit import emit_module
 from tilewright.targets.llvm.host import entry_symbol, lower_host
 from tilewright.targets.llvm.runtime_ir import runtime_object
 from tilewright.text import parse_module
-from tilewright.tools.artefact import Code, CodeSection, entries, write_artefact
+from tilewright.tools.artefact import entries, write_artefact
 
 # add: o = x + y over n * 4 elements. twice: the same through a workspace.
 KERNELS = """
@@ -99,7 +100,7 @@ def build(path: Path, text: str = DECLARATIONS + MAIN, plan: str = "convert-grap
     run_pipeline(module, plan, context, verify_each=True)
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
     weights = WeightSection.of(module)
-    program = lower_host(entries(module), functions, weights.offset)
+    program = lower_host(entries(module), functions, {"add": "add", "row": "row"}, weights.offset)
     verify(program.module)
     machine = host_machine()
     code = Code(

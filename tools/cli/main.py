@@ -1,0 +1,114 @@
+"""``tilewright compile | run | inspect``: arguments, exit codes, and errors without tracebacks.
+
+Exit codes: 0 done, 1 something is wrong with the model, the artefact or the inputs (one message on standard error), 2 wrong
+usage, 130 interrupted. Each command is a module of this package, imported when it is asked for, so that ``--version`` and
+``--help`` answer at once and ``run`` needs nothing of the compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The console script."""
+    arguments = _parser().parse_args(argv)
+    command = import_module(f".{arguments.command}", __package__)
+    try:
+        return int(command.run(arguments))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except Exception as error:
+        message = _message(error)
+        if message is None:
+            raise
+        print(message, file=sys.stderr)
+        return 1
+
+
+def _message(error: Exception) -> str | None:
+    """What the user is told, or None for a bug of ours."""
+    from ...runtime.errors import TilewrightError
+
+    if isinstance(error, TilewrightError):
+        return f"error: {error}"
+    if isinstance(error, OSError):
+        where = f"'{error.filename}': " if error.filename else ""
+        return f"error: {where}{error.strerror or error}"
+    diagnostics = sys.modules.get(f"{__package__.rsplit('.', 2)[0]}.core.diagnostics")
+    if diagnostics is not None and isinstance(error, diagnostics.DiagnosticError):
+        return str(diagnostics.render(error))
+    return None
+
+
+def _parser() -> argparse.ArgumentParser:
+    from ... import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="tilewright", description="Compile deep-learning models to native code, and run them."
+    )
+    parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    _compile_arguments(commands.add_parser("compile", help="compile a model to an artefact"))
+    _run_arguments(commands.add_parser("run", help="run an artefact"))
+    _inspect_arguments(commands.add_parser("inspect", help="show what an artefact holds"))
+    return parser
+
+
+def _compile_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="an ONNX file, or an .ir file (a dumped level goes on from there)")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the artefact to write (model.twm)")
+    parser.add_argument("--target", metavar="NAME", help="what to make code for (default: llvm)")
+    parser.add_argument("--mcpu", metavar="CPU", help="the processor (default: native)")
+    parser.add_argument("--mattr", metavar="LIST", help="processor features, such as +avx2,-fma")
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="INPUT=DIMS",
+        help="the shape of an input, such as x=n,3,224,224; names are symbolic dimensions",
+    )
+    parser.add_argument("--dump-ir", metavar="DIR", help="write one .ir file per level into this folder")
+    parser.add_argument("--timing", action="store_true", help="print the seconds of each stage")
+    parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
+
+
+def _run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("artefact", help="a file that 'tilewright compile' wrote")
+    parser.add_argument("--inputs", metavar="NPZ", help="arrays by the model's input names")
+    parser.add_argument("--outputs", metavar="NPZ", help="where to write the outputs, by name")
+    parser.add_argument("--fill", choices=("random", "zeros"), help="make up the inputs that are not given")
+    parser.add_argument("--seed", type=int, default=0, help="for --fill random (default: 0)")
+    parser.add_argument(
+        "--dim", action="append", default=[], metavar="NAME=SIZE", help="a symbolic dimension for --fill (default: 1)"
+    )
+    parser.add_argument("--entry", metavar="NAME", help="the public function to run (default: the first)")
+    parser.add_argument(
+        "--benchmark",
+        nargs="?",
+        const=100,
+        type=_positive,
+        metavar="N",
+        help="run N times (default: 100) and print median, minimum and percentiles",
+    )
+    parser.add_argument("--threads", type=_positive, metavar="N", help="threads to use (default: one per processor)")
+
+
+def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("artefact", help="a file that 'tilewright compile' wrote")
+    parser.add_argument("--json", action="store_true", help="print the whole manifest")
+    parser.add_argument("--kernels", action="store_true", help="list the kernels")
+    parser.add_argument("--weights", action="store_true", help="list the weights")
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is less than 1")
+    return value

@@ -1,0 +1,143 @@
+"""``tilewright.compile`` and ``tilewright.resume``: models and dumped files to artefacts.
+
+    model = tilewright.compile("model.onnx")                      # a loaded model
+    path = tilewright.compile("model.onnx", output="model.twm")   # a file
+    tilewright.compile("model.onnx", output="m.twm", dump_ir="levels")
+    tilewright.resume("levels/04_loop.ir", output="m.twm")
+
+Elsewhere: the stages (``stages.py``), running them (``compilation.py``), what the command line says (``cli/``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from .. import __version__
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from ..core.context import TilewrightContext
+    from ..runtime import Model
+    from .compilation import Compilation, Reporter, Timings
+
+Shapes = Mapping[str, Sequence[int | str | None]]
+PathLike = str | os.PathLike[str]
+
+
+@overload
+def compile(model: Any, *, output: PathLike, **options: Any) -> Path: ...
+@overload
+def compile(model: Any, *, output: None = None, **options: Any) -> Model: ...
+def compile(
+    model: Any,
+    *,
+    output: PathLike | None = None,
+    target: str | None = None,
+    mcpu: str | None = None,
+    mattr: str | None = None,
+    shapes: Shapes | None = None,
+    dump_ir: PathLike | None = None,
+    reporter: Reporter | None = None,
+    timings: Timings | None = None,
+) -> Path | Model:
+    """Compile a model; gives the path of the artefact, or without ``output`` the model, loaded.
+
+    ``model``: a path of an ONNX or ``.ir`` file, an ``onnx.ModelProto``, or a module of the graph dialect together with its
+    context as a pair ``(module, context)``. A dumped ``.ir`` file goes on from its level.
+    ``target``, ``mcpu``, ``mattr``: the machine; this one if not given. ``shapes``: input name to shape, where integers fix
+    a dimension and strings name a symbol. ``dump_ir``: a folder for one ``.ir`` file per level.
+    """
+    from ..core.target import make_target
+    from .compilation import Compilation, Reporter, Timings, set_target, stage_of, target_of
+
+    module, context = _module_of(model, shapes)
+    recorded = target_of(module)
+    name = target or recorded.get("name", "llvm")
+    mcpu, mattr = mcpu or recorded.get("mcpu"), mattr or recorded.get("mattr")
+    set_target(module, name, mcpu, mattr)
+    compilation = Compilation(
+        context,
+        _find_target(context, name),
+        make_target(name, mcpu, mattr),
+        f"tilewright {__version__}",
+        None if dump_ir is None else Path(dump_ir),
+        reporter or Reporter(),
+        timings or Timings(),
+    )
+    after = stage_of(module) or compilation.stage_names()[0]
+    if output is not None:
+        compilation.run(module, after, output)
+        return Path(output)
+    return _compile_and_load(compilation, module, after)
+
+
+def resume(path: PathLike, **options: Any) -> Path | Model:
+    """Go on with a file of ``dump_ir``, edited or not, from its level; weights are found beside it. Options as ``compile``."""
+    return compile(path, **options)
+
+
+def _compile_and_load(compilation: Compilation, module: ModuleOp, after: str) -> Model:
+    """The artefact lives in a temporary file whose name is gone once it is mapped."""
+    from ..runtime import load
+
+    handle, path = tempfile.mkstemp(suffix=".twm")
+    os.close(handle)
+    try:
+        compilation.run(module, after, path)
+        return load(path)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def _module_of(model: Any, shapes: Shapes | None) -> tuple[ModuleOp, TilewrightContext]:
+    """The model as a module in its context, whatever form it came in."""
+    from ..core.context import make_context
+
+    if isinstance(model, tuple):
+        return model
+    if isinstance(model, str | os.PathLike):
+        path = Path(model)
+        if path.suffix in (".ir", ".mlir"):
+            if shapes:
+                raise _failure(f"shapes cannot be given for '{path}': they are in the file already")
+            return _read_ir(path)
+        if not path.exists():
+            raise _failure(f"cannot read '{path}': no such file")
+    context = make_context()
+    from ..frontends.onnx.importer import import_model
+
+    return import_model(model, context, shapes=shapes), context
+
+
+def _read_ir(path: Path) -> tuple[ModuleOp, TilewrightContext]:
+    from ..core.context import make_context
+    from ..core.verifier import verify
+    from ..text import parse_module
+    from .compilation import resources_beside
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise _failure(f"cannot read '{path}': {reason}") from None
+    context = make_context(resources=resources_beside(path))
+    module = parse_module(text, filename=str(path), context=context)
+    verify(module)
+    return module, context
+
+
+def _find_target(context: TilewrightContext, name: str) -> Any:
+    return context.registry.resolve("target", name)
+
+
+def _failure(message: str) -> Exception:
+    from ..core.diagnostics import Diagnostic, DiagnosticError, Severity
+
+    return DiagnosticError(Diagnostic(Severity.ERROR, message))

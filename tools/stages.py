@@ -1,0 +1,62 @@
+"""The compilation of a model as data: the stages from an imported model to planned host programs, in order.
+
+Each stage is a name and the passes that lead to it; a dump writes one numbered ``.ir`` file per stage, and a compilation
+resumed from such a file goes on with the next one. After the last stage the target takes over (``Target.generate``).
+
+What is legal after each stage is said beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import Float32Type
+
+from ..core.target import TargetInfo
+from ..targets.base import Target
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A level of the compilation: ``passes`` lead there from the stage before."""
+
+    name: str
+    passes: tuple[str, ...]
+    after: str
+    """What holds after it, in one line."""
+
+
+def stages(target: Target, info: TargetInfo) -> tuple[Stage, ...]:
+    """All stages for a target."""
+    block = info.vector_lanes(Float32Type())
+    return (
+        Stage("import", (), "graph ops as the model has them, weights by reference"),
+        Stage(
+            "graph",
+            (
+                "graph-simplify-pipeline",
+                "graph-fold-scale",
+                "graph-simplify-pipeline",
+                f"graph-choose-layout{{block={block}}}",
+                "cse",
+                "dce",
+            ),
+            "simplified graph ops, activations in the layouts that kernels want",
+        ),
+        Stage("fused", ("graph-fuse", "cse", "dce"), "every computing op is in a graph.kernel"),
+        Stage("te", ("convert-graph-to-te", "te-inline", "outline-kernels"), "kernels are functions of te ops, each once"),
+        Stage("loop", ("convert-te-to-loop",), "kernels are plain loop nests on memrefs"),
+        Stage("schedule", (f"attach-schedules{_target_options(info)}",), "each kernel has a schedule beside it"),
+        Stage("scheduled", ("apply-schedule",), "schedules applied: loop order, tiles, vectors and threads are decided"),
+        Stage("kernels", target.kernel_passes(info), "kernels are what the target's code generation takes"),
+        Stage("host", ("convert-graph-to-vm", "vm-plan-memory"), "public functions are host programs, memory is planned"),
+    )
+
+
+def _target_options(info: TargetInfo) -> str:
+    return f"{{target={info.name} mcpu={info.cpu}}}"
+
+
+def print_stages(all_stages: tuple[Stage, ...]) -> str:
+    """The pipeline for people, one stage a line."""
+    return "\n".join(f"{i:02} {s.name:10} {','.join(s.passes) or '-'}" for i, s in enumerate(all_stages))
