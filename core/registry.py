@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from xdsl.ir import Dialect
 
-Kind = Literal["dialect", "pass", "pipeline", "target", "frontend", "syntax", "lowering"]
-KINDS: tuple[Kind, ...] = ("dialect", "pass", "pipeline", "target", "frontend", "syntax", "lowering")
+Kind = Literal["dialect", "pass", "pipeline", "target", "frontend", "lowering"]
+KINDS: tuple[Kind, ...] = ("dialect", "pass", "pipeline", "target", "frontend", "lowering")
 
 TABLES: Mapping[Kind, tuple[str, ...]] = {
     "dialect": ("tilewright.dialects.table:DIALECTS",),
@@ -30,7 +30,7 @@ TABLES: Mapping[Kind, tuple[str, ...]] = {
     "frontend": ("tilewright.frontends.table:FRONTENDS",),
     "lowering": ("tilewright.passes.convert.graph_to_te.table:LOWERINGS",),
 }
-"""Where each layer's table is. Syntax is contributed by the text layer itself and by plugins."""
+"""Where each layer's table is. Syntax needs none: the module of an op names its fragment (see the text layer)."""
 
 PLUGIN_GROUP = "tilewright.plugins"
 UNIVERSE_GROUP = "xdsl.universe"
@@ -73,10 +73,6 @@ class Registry:
         """How a graph op becomes te: see ``passes/convert/graph_to_te/table.py``."""
         self.add("lowering", op_name, function)
 
-    def add_syntax(self, dialect: str, fragment: Any) -> None:
-        """A grammar fragment (see the text layer) for ops of ``dialect`` that no ``assembly_format`` can express."""
-        self.add("syntax", dialect, fragment)
-
     # What the compiler asks.
     def names(self, kind: Kind) -> tuple[str, ...]:
         return tuple(sorted(self._entries[kind]))
@@ -110,7 +106,7 @@ class Registry:
 
                 value = self.resolve("dialect", name)
                 if not isinstance(value, Dialect) and callable(value):
-                    value = value()
+                    value = _call(self.origin("dialect", name), value)
                 if not isinstance(value, Dialect) or value.name != name:
                     raise _failure(
                         self.origin("dialect", name), f"'{name}' is not registered with a dialect of that name"
@@ -185,6 +181,16 @@ class Registry:
         for entry in sorted(entry_points(group=UNIVERSE_GROUP), key=lambda e: e.name):
             if entry.value.split(":")[0].split(".")[0] != "xdsl":
                 self.add_universe(f"plugin {entry.name}", _load_entry(entry))
+
+
+def _call(origin: str, load: Callable[[], Any]) -> Any:
+    """A plugin's own code may fail in any way."""
+    if origin in ("tilewright", "xdsl"):
+        return load()
+    try:
+        return load()
+    except Exception as problem:
+        raise _failure(origin, f"{type(problem).__name__}: {problem}") from problem
 
 
 class _Deferred:

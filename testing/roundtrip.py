@@ -12,6 +12,7 @@ import argparse
 import difflib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--allow-unregistered-dialect", action="store_true")
     parser.add_argument("--load-plugin", action="append", default=[])
     options = parser.parse_args(argv)
-    text = sys.stdin.read() if options.input == "-" else open(options.input, encoding="utf-8").read()
+    text = sys.stdin.read() if options.input == "-" else Path(options.input).read_text(encoding="utf-8")
     chunks = text.split("// -----\n") if options.split_input_file else [text]
     registry = default_registry()
     status = 0
