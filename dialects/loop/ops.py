@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, StringAttr, VectorType
-from xdsl.ir import Attribute, Block, Dialect, Region, SSAValue
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IndexType, MemRefType, StringAttr, VectorType
+from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -252,7 +253,9 @@ class StoreOp(IRDLOperation):
 
 @irdl_op_definition
 class IndexOp(IRDLOperation):
-    """The value of an index expression: ``%v = loop.index %i * 2 + %j``; result ``index`` (vectorised: a vector)."""
+    """The value of an index expression: ``%v = loop.index %i * 2 + %j``; result ``index``.
+
+    With a vector result, lane number l holds the value plus l: ``%v = loop.index %i * 16 : vector<16xindex>``."""
 
     name = "loop.index"
     args = var_operand_def(IndexType)
@@ -319,4 +322,68 @@ class AllocOp(IRDLOperation):
             raise VerifyException(f"unknown scope '{self.scope.data}', expected one of {', '.join(SCOPES)}")
 
 
-LOOP = Dialect("loop", [ForOp, BlockOp, LoadOp, StoreOp, IndexOp, IfOp, AllocOp])
+@irdl_op_definition
+class LanesOp(IRDLOperation):
+    """The vector form of a scalar operation that ``arith`` restricts to scalars (comparisons, select, casts).
+
+    ``scalar`` is the operation's name, ``parameters`` its properties; it is applied to each lane. All operands and the
+    result are vectors of one length; :meth:`scalar_op` gives the operation that one lane runs.
+
+    Example: ``%m = loop.lanes "arith.cmpf" %a, %b {predicate = 2 : i64} : vector<8xf32>, vector<8xf32> -> vector<8xi1>``
+    """
+
+    name = "loop.lanes"
+    args = var_operand_def(VectorType)
+    scalar = prop_def(StringAttr)
+    parameters = prop_def(DictionaryAttr)
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self, scalar: str, args: Sequence[SSAValue], parameters: DictionaryAttr, result_type: Attribute
+    ) -> None:
+        super().__init__(
+            operands=[args],
+            properties={"scalar": StringAttr(scalar), "parameters": parameters},
+            result_types=[result_type],
+        )
+
+    def scalar_op(self, operands: Sequence[SSAValue]) -> Operation:
+        """The operation of one lane, on scalar operands."""
+        assert isinstance(self.result.type, VectorType)
+        return LANE_OPS[self.scalar.data].create(
+            operands=list(operands),
+            result_types=[self.result.type.element_type],
+            properties=dict(self.parameters.data),
+        )
+
+    def verify_(self) -> None:
+        if self.scalar.data not in LANE_OPS:
+            raise VerifyException(f"'{self.scalar.data}' has no lane form")
+        types = [v.type for v in (*self.args, self.result)]
+        if any(not isinstance(t, VectorType) or t.get_shape() != types[-1].get_shape() for t in types):  # type: ignore[attr-defined]
+            raise VerifyException("operands and result must be vectors of one length")
+
+
+LANE_OPS: dict[str, type[Operation]] = {
+    op.name: op
+    for op in (
+        arith.CmpfOp,
+        arith.CmpiOp,
+        arith.SelectOp,
+        arith.IndexCastOp,
+        arith.ExtSIOp,
+        arith.ExtUIOp,
+        arith.TruncIOp,
+        arith.ExtFOp,
+        arith.TruncFOp,
+        arith.SIToFPOp,
+        arith.UIToFPOp,
+        arith.FPToSIOp,
+        arith.FPToUIOp,
+        arith.BitcastOp,
+    )
+}
+"""Operations that ``loop.lanes`` can apply."""
+
+LOOP = Dialect("loop", [ForOp, BlockOp, LoadOp, StoreOp, IndexOp, IfOp, AllocOp, LanesOp])

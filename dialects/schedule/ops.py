@@ -20,7 +20,16 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     i64,
 )
-from xdsl.ir import Attribute, Block, Dialect, ParametrizedAttribute, Region, SSAValue, TypeAttribute
+from xdsl.ir import (
+    Attribute,
+    Block,
+    Dialect,
+    Operation,
+    ParametrizedAttribute,
+    Region,
+    SSAValue,
+    TypeAttribute,
+)
 from xdsl.irdl import (
     AnyAttr,
     BaseAttr,
@@ -70,6 +79,22 @@ class ScheduleFuncOp(IRDLOperation):
             properties={"sym_name": StringAttr(sym_name), "kernel": SymbolRefAttr(kernel)},
             regions=[Region(Block()) if body is None else body],
         )
+
+    def verify_(self) -> None:
+        dead: dict[SSAValue, Operation] = {}
+        for op in self.body.block.ops:
+            for operand in op.operands:
+                if operand in dead:
+                    raise VerifyException(f"'{op.name}' uses a handle that '{dead[operand].name}' consumed")
+            for handle in consumed_handles(op):
+                dead[handle] = op
+
+
+def consumed_handles(op: Operation) -> Sequence[SSAValue]:
+    """The handles that a step makes invalid."""
+    if isinstance(op, SplitOp | FuseOp | TileOp | ComputeInlineOp | ReverseComputeInlineOp):
+        return op.operands
+    return ()
 
 
 @irdl_op_definition
@@ -248,6 +273,19 @@ class ComputeInlineOp(IRDLOperation):
         super().__init__(operands=[block])
 
 
+@irdl_op_definition
+class ReverseComputeInlineOp(IRDLOperation):
+    """``schedule.reverse_compute_inline %b``: an elementwise consumer is computed by its producer, where the value is made; the
+    block and the buffer between them disappear."""
+
+    name = "schedule.reverse_compute_inline"
+    block = operand_def(BlockType)
+    assembly_format = "$block attr-dict"
+
+    def __init__(self, block: SSAValue) -> None:
+        super().__init__(operands=[block])
+
+
 class _CacheBase(IRDLOperation):
     block = operand_def(BlockType)
     buffer = prop_def(IntegerAttr.constr(i64))
@@ -367,6 +405,7 @@ SCHEDULE = Dialect(
         ComputeAtOp,
         ReverseComputeAtOp,
         ComputeInlineOp,
+        ReverseComputeInlineOp,
         CacheReadOp,
         CacheWriteOp,
         SetScopeOp,
