@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 from xdsl.dialects.builtin import UnrealizedConversionCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriterListener, RewritePattern
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from .diagnostics import Diagnostic, DiagnosticError, emit_error, error
 from .rewriting import LocatedRewriter, give_location
@@ -303,8 +303,7 @@ class _Casts:
             _forward(cast)
         for cast in reversed(pending):
             if not any(result.uses for result in cast.results):
-                cast.detach()
-                cast.erase()
+                Rewriter.erase_op(cast)
         failures: list[Diagnostic] = []
         for cast in pending:
             if cast.parent is not None and not self._materialize(cast):
@@ -327,8 +326,7 @@ class _Casts:
             value = materialize(self.rewriter, cast.inputs[0], cast.results[0].type)
             if value is not None:
                 cast.results[0].replace_all_uses_with(value)
-                cast.detach()
-                cast.erase()
+                Rewriter.erase_op(cast)
                 return True
         return False
 

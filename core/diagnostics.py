@@ -20,12 +20,14 @@ from typing import NoReturn
 
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
+    ArrayAttr,
     CallSiteLoc,
     FileLineColLoc,
     FusedLoc,
     IntAttr,
     LocationAttr,
     NameLoc,
+    NoneAttr,
     StringAttr,
     UnknownLoc,
 )
@@ -117,19 +119,10 @@ def name_location(name: str, child: LocationAttr | None = None) -> NameLoc:
 
 def fused_location(locations: Iterable[LocationAttr]) -> LocationAttr:
     """One location for an op made from several: duplicates and unknown ones removed."""
-    known: dict[LocationAttr, None] = {}
-    for location in locations:
-        if isinstance(location, FusedLoc) and isinstance(location.metadata, type(None)):
-            continue
-        if not isinstance(location, UnknownLoc):
-            known[location] = None
+    known = dict.fromkeys(location for location in locations if not isinstance(location, UnknownLoc))
     if not known:
         return UNKNOWN_LOC
-    if len(known) == 1:
-        return next(iter(known))
-    from xdsl.dialects.builtin import NoneAttr
-
-    return FusedLoc(list(known), NoneAttr())
+    return next(iter(known)) if len(known) == 1 else FusedLoc(ArrayAttr(known), NoneAttr())
 
 
 def location_of(where: Located) -> LocationAttr:

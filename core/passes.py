@@ -147,7 +147,10 @@ def _has_default(field: dataclasses.Field[Any]) -> bool:
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
-    return field.default if field.default is not dataclasses.MISSING else field.default_factory()  # type: ignore[misc]
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    assert not isinstance(field.default_factory, dataclasses._MISSING_TYPE)
+    return field.default_factory()
 
 
 def _convert(pass_name: str, key: str, text: str | None, hint: Any) -> Any:

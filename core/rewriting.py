@@ -162,4 +162,5 @@ class _GreedyDriver:
 def _is_dead(op: Operation) -> bool:
     from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
-    return is_trivially_dead(op)
+    dead: bool = is_trivially_dead(op)
+    return dead

@@ -287,7 +287,8 @@ class SymExpr:
 
     def format(self, names: Mapping[str, str] | None = None) -> str:
         """The text form; ``names`` renames symbols in the output (to ``%i``, say)."""
-        return _view().format_expr(self, names, 0)
+        text: str = _view().format_expr(self, names, 0)
+        return text
 
 
 def _view() -> ModuleType:

@@ -49,7 +49,8 @@ class TargetInfo:
 def element_bits(element_type: Attribute) -> int:
     """Bits that an element takes in memory (``i1`` takes a byte, ``index`` 64 bits)."""
     if isinstance(element_type, IntegerType):
-        return max(8, element_type.width.data)
+        width: int = element_type.width.data
+        return max(8, width)
     if isinstance(element_type, Float16Type | BFloat16Type):
         return 16
     if isinstance(element_type, Float32Type):
