@@ -38,6 +38,14 @@ LOWERINGS: dict[str, str] = {
     "graph.iota": f"{_HERE}.shape:lower_iota",
     "graph.dims": f"{_HERE}.shape:lower_dims",
     "graph.constant": f"{_HERE}.shape:lower_constant",
+    "graph.gather": f"{_HERE}.indexing:lower_gather",
+    "graph.gather_elements": f"{_HERE}.indexing:lower_gather_elements",
+    "graph.gather_nd": f"{_HERE}.indexing:lower_gather_nd",
+    "graph.scatter_elements": f"{_HERE}.indexing:lower_scatter_elements",
+    "graph.scatter_nd": f"{_HERE}.indexing:lower_scatter_nd",
+    "graph.cumsum": f"{_HERE}.indexing:lower_cumsum",
+    "graph.topk": f"{_HERE}.indexing:lower_topk",
+    "graph.resize": f"{_HERE}.resize:lower_resize",
     "graph.relayout": f"{_HERE}.shape:lower_copy",
 }
 """``"graph op": "module:function"``."""
