@@ -18,6 +18,7 @@ import numpy as np
 from xdsl.dialects.builtin import (
     BFloat16Type,
     ContainerType,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     Float16Type,
     Float32Type,
@@ -194,6 +195,50 @@ def _broadcast_vector(op: Operation, x: Value) -> Value:
     return np.broadcast_to(x, type_.get_shape())
 
 
+def _extract(op: Operation, x: Value) -> Value:
+    return x[_static_position(op)]
+
+
+def _insert(op: Operation, value: Value, x: Value) -> Value:
+    result = np.array(x)
+    result[_static_position(op)] = value
+    return result
+
+
+def _static_position(op: Operation) -> tuple[int, ...]:
+    position = op.properties["static_position"]
+    assert isinstance(position, DenseArrayBase)
+    return tuple(int(p) for p in position.get_values())
+
+
+_FOLDS: dict[str, ScalarFunction] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "maximumf": np.maximum,
+    "minimumf": np.minimum,
+    "maxnumf": np.fmax,
+    "minnumf": np.fmin,
+    "maxsi": np.maximum,
+    "minsi": np.minimum,
+    "maxui": lambda a, b: _as(np.maximum(_unsigned(a), _unsigned(b)), a),
+    "minui": lambda a, b: _as(np.minimum(_unsigned(a), _unsigned(b)), a),
+}
+
+
+def _fold_lanes(op: Operation, x: Value, *start: Value) -> Value:
+    """``vector.reduction``, lane by lane from the first."""
+    kind: Any = op.properties["kind"]
+    function = _FOLDS[kind.data.value]
+    lanes = [*start, *np.asarray(x)]
+    result = lanes[0]
+    for lane in lanes[1:]:
+        result = function(result, lane)
+    return result
+
+
 SCALAR_OPS: dict[str, ScalarFunction] = {
     "arith.constant": lambda op: constant_value(op),
     "arith.addi": _plain(lambda a, b: a ^ b if np.asarray(a).dtype == bool else np.add(a, b)),
@@ -276,6 +321,9 @@ SCALAR_OPS: dict[str, ScalarFunction] = {
     "math.tanh": _plain(np.tanh),
     "math.trunc": _plain(np.trunc),
     "vector.broadcast": _broadcast_vector,
+    "vector.extract": _extract,
+    "vector.insert": _insert,
+    "vector.reduction": _fold_lanes,
     "vector.fma": _plain(lambda a, b, c: a * b + c),
 }
 """``function(op, *operands) -> result`` of every op with one result and no region, by op name."""

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, VectorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.test_value import create_ssa_value
 
 from ..core.attributes import IndexMapAttr, memref_shape_exprs
 from ..core.diagnostics import emit_error
 from ..core.symbolic import SymExpr
-from ..dialects.loop.ops import AllocOp, BlockOp, ForOp, IfOp, IndexOp, LoadOp, StoreOp
+from ..dialects.loop.ops import AllocOp, BlockOp, ForOp, IfOp, IndexOp, LanesOp, LoadOp, StoreOp
 from .arith import SCALAR_OPS, constant_value, numpy_dtype
 from .exprs import python_source
 from .interpreter import Frame, FrameFunction, Value
@@ -271,6 +272,16 @@ def _alloc(source: _Source, op: Operation) -> None:
     source.line(f"{source.define(alloc.result)} = {make}()")
 
 
+def _lanes(source: _Source, op: Operation) -> None:
+    """The scalar op of each lane, on whole vectors."""
+    lanes = cast(LanesOp, op)
+    scalars = [create_ssa_value(a.type.get_element_type()) for a in lanes.args]  # type: ignore[attr-defined]
+    function, proxy = SCALAR_OPS[lanes.scalar.data], lanes.scalar_op(scalars)
+    operands = ", ".join(source.use(a) for a in lanes.args)
+    call = f"{source.constant(function)}({source.constant(proxy)}, {operands})"
+    source.line(f"{source.define(lanes.result)} = {call}")
+
+
 _HANDLERS: dict[str, Callable[[_Source, Operation], None]] = {
     "loop.for": _for,
     "loop.block": _block,
@@ -279,6 +290,7 @@ _HANDLERS: dict[str, Callable[[_Source, Operation], None]] = {
     "loop.index": _index,
     "loop.if": _if,
     "loop.alloc": _alloc,
+    "loop.lanes": _lanes,
 }
 
 

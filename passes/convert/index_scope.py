@@ -69,6 +69,8 @@ class IndexScope:
         """The index values that ``exprs`` need, and the map from them to the expressions."""
         exprs = tuple(exprs)
         used = frozenset[str]().union(*(e.symbols() for e in exprs))
+        if not used:
+            return [], IndexMapAttr(0, exprs)
         names = [n for n in self.values if n in used]
         renamed = {n: dim(k) for k, n in enumerate(names)}
         results, order = in_order_of_use([e.subs(renamed) for e in exprs], len(names))

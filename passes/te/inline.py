@@ -20,7 +20,7 @@ from ...core.symbolic import SymExpr, as_expr, proves_le
 from ...dialects.te.ops import ComputeOp, ReadOp
 from ..convert.index_scope import SymbolRanges
 from ..convert.structure import structural_key
-from .rebuild import compute_blocks, rebuild
+from .rebuild import compute_blocks, identity_source, rebuild
 
 MAX_OPS = 256
 """Largest body that inlining makes."""
@@ -48,7 +48,7 @@ class TeInlinePass(ModulePass):
     A producer without reduction is inlined into all its consumers when that computes no element more often than now, or
     when its elements are cheap and no reduction would repeat them; a copy (transpose, slice, reshape) is always cheap, as
     long as reductions that repeat it get no divisions in their indices. It stays when something else than a compute uses
-    it, when a consumer reads it with a default, when it pads (reads with a default itself) or changes the layout for a
+    it, when a consumer reads it with a default (unless it is an identity), when it pads (reads with a default itself) or changes the layout for a
     reduction: whether that pays, a schedule decides.
     """
 
@@ -117,7 +117,7 @@ def should_inline(producer: ComputeOp) -> bool:
     repeated = False
     for consumer in consumers:
         reads = _reads_of(consumer, producer)
-        if any(read.default is not None for read in reads):
+        if any(read.default is not None for read in reads) and identity_source(producer) is None:
             return False
         if consumer.reduce_extents.exprs and (guarded or _changes_layout(producer)):
             return False

@@ -14,7 +14,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...core.attributes import shape_exprs
-from ...core.symbolic import SymExpr
+from ...core.symbolic import SymExpr, sym
 from ...dialects.te.ops import ComputeOp, IndexOp, ReadOp, YieldOp
 from ..convert.index_scope import IndexScope, extent_range
 
@@ -125,7 +125,11 @@ class _Rebuild:
     def read(self, op: ReadOp, frame: _Frame) -> SSAValue:
         tensor = frame.tensors[op.tensor]
         exprs = tuple(self.scope.simplified(e) for e in op.map.apply([self.index(a, frame) for a in op.args]))
-        producer = self.inline.get(tensor) if op.default is None else None
+        producer = self.inline.get(tensor)
+        while producer is not None and op.default is not None:
+            source = identity_source(producer)
+            assert source is not None, "only an identity is inlined into a read with a default"
+            tensor, producer = source, self.inline.get(source)
         if producer is not None:
             return self._inlined(tensor, producer, exprs)
         default = op.default
@@ -170,6 +174,22 @@ class _Rebuild:
         self.last = op.results
         if len(op.results) == 1:
             self.made[key] = op.results[0]
+
+
+def identity_source(op: ComputeOp) -> SSAValue | None:
+    """The tensor that ``op`` copies element by element to the same shape (into another layout, say)."""
+    value = op.yield_op.values[0].owner
+    if len(op.results_) != 1 or op.reduce_extents.exprs or not isinstance(value, ReadOp):
+        return None
+    source = op.inputs[op.input_args.index(value.tensor)]
+    if value.default is not None or shape_exprs(source.type) != op.extents.exprs:
+        return None
+    spatial = dict(zip(op.spatial_args, op.extents.exprs))
+    if any(arg not in spatial for arg in value.args):
+        return None
+    index = value.map.apply([sym(f"i{op.spatial_args.index(arg)}") for arg in value.args])
+    same = (e == sym(f"i{k}") or (extent == 1 and e == 0) for k, (e, extent) in enumerate(zip(index, op.extents.exprs)))
+    return source if all(same) else None
 
 
 def _needed_ops(op: ComputeOp) -> set[Operation]:
