@@ -110,6 +110,10 @@ class _Run:
             seen.extend(problem.diagnostics)
         except (BrokenPipeError, KeyboardInterrupt):
             raise
+        except RecursionError:
+            # xDSL walks and clones by recursion.
+            message = "regions, attributes or types are nested too deeply"
+            seen.append(Diagnostic(Severity.ERROR, message, file_location(chunk.name, 0, 0)))
         except Exception as problem:
             seen.append(self._internal_error(problem, chunk))
         return None
