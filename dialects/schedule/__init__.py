@@ -1,1 +1,3 @@
-"""The ``schedule`` dialect: a schedule is a straight-line program over loops and blocks (see ``ops.py``)."""
+"""Schedules as straight-line programs of steps on the loops of a kernel."""
+
+SYNTAX = f"{__name__}.syntax:FRAGMENT"
