@@ -34,3 +34,19 @@ def graph_optimize(block: int = 16) -> tuple[str, ...]:
 
 
 GRAPH_OPTIMIZE: tuple[str, ...] = graph_optimize()
+
+LOWER_LOOPS: tuple[str, ...] = (
+    "apply-schedule",
+    "loop-compact-buffers",
+    "loop-lower-blocks",
+    "loop-simplify",
+    "loop-partition",
+    "loop-simplify",
+    "loop-vectorize",
+    "loop-simplify",
+    "loop-hoist-allocs",
+)
+"""From plain nests and their schedules to what targets consume.
+
+After it: no blocks, no vectorised loops, no global allocations; guards only where no bound could be computed.
+"""
