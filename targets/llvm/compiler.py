@@ -53,7 +53,8 @@ class KernelCompiler:
         self._version = compiler_version
         self._cache = cache if cache is not None else KernelCache()
         self._worker_count = usable_cpus() if workers is None else workers
-        self._foreign = machine != host_machine()
+        host = host_machine()
+        self._foreign = (machine.triple, machine.cpu) != (host.triple, host.cpu)
         if self._foreign:
             self._worker_count = max(1, self._worker_count)
         self._pool: WorkerPool | None = None

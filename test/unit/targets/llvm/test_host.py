@@ -100,7 +100,7 @@ def build(path: Path, text: str = DECLARATIONS + MAIN, plan: str = "convert-grap
     run_pipeline(module, plan, context, verify_each=True)
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
     weights = WeightSection.of(module)
-    program = lower_host(entries(module), functions, {"add": "add", "row": "row"}, weights.offset)
+    program = lower_host(entries(module), functions, weights.offset)
     verify(program.module)
     machine = host_machine()
     code = Code(
