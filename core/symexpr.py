@@ -82,12 +82,13 @@ def make_atom(kind: str, args: tuple[SymExpr, ...], name: str = "") -> Atom:
 class SymExpr:
     """An immutable integer expression in canonical form, so that equal polynomials are equal objects."""
 
-    __slots__ = ("_const", "_hash", "_poly", "_str", "_symbols", "_terms")
+    __slots__ = ("_const", "_hash", "_names", "_poly", "_str", "_symbols", "_terms")
 
     _poly: dict[Monomial, int]
     _const: int
     _hash: int | None
     _str: str | None
+    _names: tuple[str, ...] | None
     _symbols: frozenset[str] | None
     _terms: tuple[tuple[Monomial, int], ...] | None
 
@@ -95,7 +96,7 @@ class SymExpr:
         """Internal: use ``const``, ``sym`` and operators. ``poly`` holds no zero, monomials are sorted."""
         self._poly = poly
         self._const = constant
-        self._hash = self._str = self._symbols = self._terms = None
+        self._hash = self._str = self._symbols = self._names = self._terms = None
 
     # Comparison. A constant equals and hashes like the int.
     def __eq__(self, other: object) -> bool:
@@ -126,7 +127,15 @@ class SymExpr:
             return SymExpr(self._poly, self._const + other) if other else self
         if not isinstance(other, SymExpr):
             return NotImplemented
-        return linear_sum(((self, 1), (other, 1)))
+        poly = self._poly.copy()
+        get = poly.get
+        for monomial, c in other._poly.items():
+            total = get(monomial, 0) + c
+            if total:
+                poly[monomial] = total
+            else:
+                del poly[monomial]
+        return SymExpr(poly, self._const + other._const)
 
     def __radd__(self, other: int) -> SymExpr:
         return self + other
@@ -146,7 +155,9 @@ class SymExpr:
 
     def __mul__(self, other: ExprLike) -> SymExpr:
         if isinstance(other, int):
-            return self if other == 1 else linear_sum(((self, other),))
+            if other in (0, 1):
+                return self if other else const(0)
+            return SymExpr({m: c * other for m, c in self._poly.items()}, self._const * other)
         if not isinstance(other, SymExpr):
             return NotImplemented
         if not other._poly:
@@ -235,6 +246,13 @@ class SymExpr:
             self._symbols = frozenset().union(*[a.symbols for m in self._poly for a in m])
         return self._symbols
 
+    @property
+    def sorted_symbols(self) -> tuple[str, ...]:
+        """The symbols in alphabetical order."""
+        if self._names is None:
+            self._names = tuple(sorted(self.symbols()))
+        return self._names
+
     def as_linear(self) -> tuple[dict[SymExpr, int], int]:
         """``({term: coefficient}, constant)``. A term is a symbol, a product, a floordiv, mod, min or max."""
         terms, constant = self.terms_and_constant()
@@ -317,15 +335,13 @@ def sym(name: str) -> SymExpr:
 def linear_sum(parts: Iterable[tuple[SymExpr, int]], constant: int = 0) -> SymExpr:
     """``sum(coefficient * expression) + constant`` in one pass."""
     poly: dict[Monomial, int] = {}
+    get = poly.get
     for expr, scale in parts:
         if not scale:
             continue
         constant += expr._const * scale
-        if not poly and scale == 1:
-            poly = expr._poly.copy()
-            continue
         for monomial, c in expr._poly.items():
-            total = poly.get(monomial, 0) + c * scale
+            total = get(monomial, 0) + c * scale
             if total:
                 poly[monomial] = total
             else:

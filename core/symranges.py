@@ -8,6 +8,7 @@ the tightest. ``mod`` needs no rules of its own: the stored form has only ``floo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from math import gcd
 
 from .symexpr import Atom, ExprLike, Monomial, SymExpr, as_expr, const, floordiv, linear_sum, rebuild
@@ -111,9 +112,30 @@ def simplify(expr: ExprLike, ranges: Ranges) -> SymExpr:
     min(a, 64) --> a  for a <= 64
     """
     expr = as_expr(expr)
-    if all(a.kind == "sym" and a.name not in ranges for m in expr._poly for a in m):
-        return expr
-    return expr.map_atoms(lambda a: _simplify_atom(a, ranges))
+    names = expr.sorted_symbols
+    # Schedules ask the same again and again: what matters are the ranges of the symbols in the expression.
+    return _simplify(expr, tuple([ranges.get(name, UNBOUNDED) for name in names])) if names else expr
+
+
+@lru_cache(maxsize=65536)
+def _simplify(expr: SymExpr, intervals: tuple[Interval, ...]) -> SymExpr:
+    ranges = dict(zip(expr.sorted_symbols, intervals))
+    kept: dict[Monomial, int] = {}
+    parts: list[tuple[SymExpr, int]] = []
+    for monomial, c in expr._poly.items():
+        if len(monomial) == 1:
+            new = _simplify_atom(monomial[0], ranges)
+            if new is monomial[0]._expr:
+                kept[monomial] = c
+            else:
+                parts.append((as_expr(new), c))
+        else:
+            product: ExprLike = 1
+            for atom in monomial:
+                product = _simplify_atom(atom, ranges) * product
+            parts.append((as_expr(product), c))
+    rest = SymExpr(kept, expr._const)
+    return linear_sum([(rest, 1), *parts]) if parts else expr
 
 
 def _simplify_atom(atom: Atom, ranges: Ranges) -> ExprLike:
