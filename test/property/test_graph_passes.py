@@ -173,9 +173,8 @@ def any_transpose_is_a_reshape(self: RewritePattern, op: Any, rewriter: PatternR
         rewriter.replace(op, shape.ReshapeOp(op.input, shape_exprs(op.result.type)))
 
 
-def forget_the_second_constant(self: RewritePattern, op: Any, rewriter: PatternRewriter) -> None:
-    twice = isinstance(op, broadcasting.AddOp) and isinstance(op.lhs.owner, broadcasting.AddOp)
-    if twice and op.lhs.type == op.result.type and rules_float.is_constant(op.rhs):
+def forget_constants(self: RewritePattern, op: Any, rewriter: PatternRewriter) -> None:
+    if isinstance(op, broadcasting.AddOp) and rules_float.is_constant(op.rhs) and op.lhs.type == op.result.type:
         rewriter.replace(op, [], [op.lhs])
 
 
@@ -189,7 +188,7 @@ WRONG_VARIANTS: dict[str, tuple[Any, str, Any]] = {
     "graph-infer-shapes": (infer_shapes, "_parse_bindings", lambda func, pairs: {"n": infer_shapes.as_expr(7)}),
     "graph-canonicalize": (rules_movement.TransposeIsReshape, "match_and_rewrite", any_transpose_is_a_reshape),
     "graph-simplify": (rules_algebra, "_is_identity", lambda op: rules_algebra.splat_value(op.rhs) is not None),
-    "graph-simplify-float": (rules_float.CombineFloatConstants, "match_and_rewrite", forget_the_second_constant),
+    "graph-simplify-float": (rules_float.AddZero, "match_and_rewrite", forget_constants),
     "graph-fold-constants": (
         fold_constants,
         "dense_constant",
