@@ -101,7 +101,7 @@ _CLOSERS = {">": "<", ")": "(", "]": "[", "}": "{"}
 
 @cache
 def _master(patterns: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
-    known = dict(patterns) | {"HASH": f"#{_DIALECT_NAME}", "BANG": f"!{_DIALECT_NAME}"}
+    known = dict(patterns) | {"HASH": r"#(?!-\})" + _DIALECT_NAME, "BANG": f"!{_DIALECT_NAME}"}
     return re.compile(_SPACE + "(?:" + "|".join(f"({known[g]})" for g in _GROUPS) + f"|({_PUNCTUATION}))", re.ASCII)
 
 

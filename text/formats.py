@@ -79,6 +79,8 @@ class FormatSyntax:
     program: f.FormatProgram
     guards: tuple[Callable[[Any], bool], ...]
     """Conditions on an operation under which its text reads back as printed."""
+    guards_inside: tuple[Callable[[Any], bool], ...]
+    """The same where another operation follows in the block."""
     spellings: tuple[str, ...] = ()
 
     @property
@@ -113,7 +115,8 @@ class FormatSyntax:
 
     def printable(self, op: Any) -> bool:
         """Whether the text of this very operation is read back as printed."""
-        return all(guard(op) for guard in self.guards)
+        guards = self.guards if op.next_op is None else self.guards_inside
+        return all(guard(op) for guard in guards)
 
 
 def run_plan(sequence: Sequence_, builder: Any, state: f.ParsingState, children: Sequence[Any]) -> None:
@@ -145,6 +148,7 @@ def _format_syntax(cls: type[Operation]) -> FormatSyntax | str:
         sequence=sequence,
         program=program,
         guards=tuple(_guards(sequence.directives, follow, shape)),
+        guards_inside=tuple(_guards(sequence.directives, FOLLOW_OPERATION, shape)),
     )
 
 
@@ -165,6 +169,8 @@ class _Shape:
 
     def __init__(self) -> None:
         self.helpers: dict[str, str] = {}
+        self.present: set[str] = set()
+        """Variables that are there wherever the optional group around is."""
         self.groups: dict[str, tuple[list[tuple[str, f.Directive]], list[tuple[str, f.Directive]]]] = {}
 
     def sequence(self, directives: Sequence[f.FormatDirective], present: bool = False) -> Sequence_:
@@ -181,7 +187,9 @@ class _Shape:
         return out
 
     def _group(self, out: Sequence_, group: f.OptionalGroupDirective) -> None:
+        outer, self.present = self.present, self.present | _names(group.anchor)
         then = self.sequence([group.then_first, *group.then_elements], present=True)
+        self.present = outer
         other = self.sequence(group.else_elements)
         if not then.symbols:
             raise Unsupported("an optional group without syntax")
@@ -202,7 +210,7 @@ class _Shape:
         out.add(group, name, set_group)
 
     def _directive(self, out: Sequence_, d: f.FormatDirective, present: bool) -> None:
-        opt = "" if present else "_opt"
+        opt = "" if present or self.present & _names(d) else "_opt"
         match d:
             case f.PunctuationDirective():
                 out.add(d, _literal(d.punctuation))
@@ -254,7 +262,7 @@ class _Shape:
             out.add(d, "type", lambda b, s, v: inner.set_types(s, (v,)))
 
     def _attribute(self, out: Sequence_, d: f.AttributeVariable, present: bool) -> None:
-        opt = d.is_optional and not present
+        opt = d.is_optional and not present and d.name not in self.present
         match d:
             case f.SymbolNameAttributeVariable():
                 out.add(d, "symbol_opt" if opt else "symbol", lambda b, s, v: _set(d, s, v and StringAttr(v)))
@@ -319,6 +327,13 @@ def short_hash(text: str) -> str:
 def _literal(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def _names(directive: f.Directive) -> set[str]:
+    """The variable that a directive reads or writes the type of."""
+    inner = directive.inner if isinstance(directive, f.TypeDirective) else directive
+    named = isinstance(inner, f.VariadicVariable | f.OptionalVariable | f.AttributeVariable)
+    return {inner.name} if named else set()
 
 
 # ---- setters ----

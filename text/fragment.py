@@ -125,8 +125,6 @@ class OpSyntax:
     build: Build
     print: Print
     spellings: tuple[str, ...] = ()
-    helpers: tuple[str, ...] = ()
-    """More rules, each beginning with its name; those of equal text are shared."""
 
     @property
     def name(self) -> str:
@@ -154,6 +152,8 @@ class Fragment:
     """More rules (and terminals), in Lark's notation."""
     actions: Mapping[str, Build] = field(default_factory=dict)
     """Functions named by ``-> action`` in ``rules``."""
+    spellings: Mapping[str, str] = field(default_factory=dict)
+    """Other names that are read for operations with an ``assembly_format``: ``{"return": "func.return"}``."""
 
     def op_syntax(self, cls: type[Operation]) -> OpSyntax | None:
         """Syntax of an operation, if it has one here."""

@@ -117,7 +117,7 @@ def compose(
         terminal = op_terminal(op)
         declared.add(terminal)
         op_rules.add(f"{terminal} {op.rule} -> pretty_op")
-        for helper in op.helpers:
+        for helper in op.helpers if isinstance(op, FormatSyntax) else ():
             helpers[helper.partition(":")[0]] = helper
     for attr in attrs:
         terminal = attr_terminal(attr)
@@ -200,7 +200,8 @@ class Language:
             fragment = fragment_of(cls)
             if fragment is not None and isinstance(syntax, OpSyntax):
                 self._fragments[fragment] = None
-            for spelling in (cls.name, *syntax.spellings):
+            others = () if fragment is None else (s for s, n in fragment.spellings.items() if n == cls.name)
+            for spelling in (cls.name, *syntax.spellings, *others):
                 self._ops[spelling] = syntax
                 self._op_terminals[spelling] = f"${op_terminal(syntax)}"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
@@ -214,6 +214,17 @@ class Printer(XdslPrinter):
             return
         self._parts.append(("!" if isinstance(attribute, b.TypeAttribute) else "#") + attribute.name)
         syntax.print(self, attribute)
+
+    def print_attr_dict(self, attr_dict: Mapping[str, Attribute]) -> None:
+        """``{a, b = 1}``, sorted by name as MLIR does: equal operations have equal text."""
+        self._parts.append("{")
+        for i, name in enumerate(sorted(attr_dict)):
+            value = attr_dict[name]
+            self._parts.append((", " if i else "") + (name if _BARE.fullmatch(name) else quote(name)))
+            if not isinstance(value, b.UnitAttr):
+                self._parts.append(" = ")
+                self.print_attribute(value)
+        self._parts.append("}")
 
     def types(self, values: Sequence[SSAValue]) -> str:
         """``f32, i32``: the types of values."""

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
-from xdsl.dialects import arith, builtin, cf, func, llvm, math as math_dialect, memref, scf, test, vector
+from xdsl.dialects import arith, builtin, cf, func, llvm, memref, scf, test, vector
+from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
@@ -64,9 +65,7 @@ CONTEXT = make_context()
 TEXT = st.text(max_size=8).filter(lambda s: s.isprintable() or True).filter(lambda s: _encodes(s))
 KEYS = st.one_of(st.sampled_from(["a", "value", "tensor", "i32", "x.y", "loc", "a b", "é", "unit"]), TEXT.filter(bool))
 FLOATS = st.sampled_from([builtin.f32, builtin.f64, builtin.f16, builtin.bf16, builtin.f8E4M3FN, builtin.f8E5M2])
-INTEGERS = st.builds(
-    IntegerType, st.sampled_from([1, 3, 8, 16, 32, 64, 128]), st.sampled_from(list(Signedness))
-)
+INTEGERS = st.builds(IntegerType, st.sampled_from([1, 3, 8, 16, 32, 64, 128]), st.sampled_from(list(Signedness)))
 SCALARS = st.one_of(FLOATS, INTEGERS, st.just(builtin.IndexType()))
 SHAPES = st.lists(st.sampled_from([-1, 0, 1, 2, 3, 16]), max_size=3)
 STATIC = st.lists(st.integers(0, 3), max_size=3)
@@ -105,7 +104,11 @@ VECTORS = st.builds(
     SCALARS,
     st.lists(st.tuples(st.integers(1, 9), st.booleans()), max_size=3),
 )
-TYPES = st.recursive(st.one_of(SCALARS, VECTORS, st.just(builtin.NoneType()), st.just(llvm.LLVMPointerType())), _extend_types, max_leaves=4)
+TYPES = st.recursive(
+    st.one_of(SCALARS, VECTORS, st.just(builtin.NoneType()), st.just(llvm.LLVMPointerType())),
+    _extend_types,
+    max_leaves=4,
+)
 
 
 @st.composite
@@ -127,7 +130,9 @@ def numbers(draw: Any) -> Attribute:
 @st.composite
 def dense(draw: Any) -> Attribute:
     """Dense elements of random bytes, splats included."""
-    element = draw(st.sampled_from([builtin.f32, builtin.f64, builtin.i8, builtin.i32, builtin.i64, builtin.IndexType()]))
+    element = draw(
+        st.sampled_from([builtin.f32, builtin.f64, builtin.i8, builtin.i32, builtin.i64, builtin.IndexType()])
+    )
     shape = draw(STATIC)
     count, size = math.prod(shape), element.compile_time_size
     data = draw(st.binary(min_size=size, max_size=size)) * count
@@ -169,7 +174,9 @@ LEAVES = st.one_of(
     st.builds(StringAttr, TEXT),
     st.just(UnitAttr()),
     st.builds(SymbolRefAttr, TEXT.filter(bool), st.lists(TEXT.filter(bool), max_size=2)),
-    st.builds(lambda v: DenseArrayBase.from_list(builtin.i64, v), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4)),
+    st.builds(
+        lambda v: DenseArrayBase.from_list(builtin.i64, v), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4)
+    ),
     st.builds(lambda v: DenseArrayBase.from_list(builtin.f32, v), st.lists(st.floats(width=32), max_size=4)),
     st.builds(lambda n: builtin.DenseResourceAttr.from_params(n, TensorType(builtin.f32, [4])), TEXT.filter(bool)),
     st.sampled_from([arith.FastMathFlagsAttr("fast"), arith.FastMathFlagsAttr("none")]),
@@ -291,7 +298,32 @@ module @m attributes {a = [1, "x", @f::@g], b = dense<[1.0, 0x7FC00000]> : tenso
 }
 """
 TOKENS = sorted(set(SAMPLE.replace("\n", " ").split(" "))) + [
-    *("", "<", ">", "(", ")", "{", "}", "[", "]", ",", ":", "=", "->", '"', "%", "@", "#", "!", "^", "-", "?", "é", "\\", "0x"),
+    *(
+        "",
+        "<",
+        ">",
+        "(",
+        ")",
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "=",
+        "->",
+        '"',
+        "%",
+        "@",
+        "#",
+        "!",
+        "^",
+        "-",
+        "?",
+        "é",
+        "\\",
+        "0x",
+    ),
     *("dense<", "tensor<", "99999999999999999999", "1.0e999", "loc(", "affine_map<", "\0", "x", "%0", "%a", "i0", "f9"),
 ]
 
@@ -324,7 +356,9 @@ def test_truncated_anywhere(step: int) -> None:
 
 
 @MANY
-@given(st.lists(st.tuples(st.integers(0, len(SAMPLE)), st.integers(0, 6), st.sampled_from(TOKENS)), min_size=1, max_size=3))
+@given(
+    st.lists(st.tuples(st.integers(0, len(SAMPLE)), st.integers(0, 6), st.sampled_from(TOKENS)), min_size=1, max_size=3)
+)
 @example([(0, 0, "\0")])
 def test_random_edits(edits: list[tuple[int, int, str]]) -> None:
     text = SAMPLE

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, LocationAttr, StringAttr
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Region
 
 from ..builder import Builder
 from ..driver import Token
-from ..formats import format_syntax
 from ..fragment import Fragment, OpSyntax
 from ..printer import Printer
 
@@ -154,15 +153,9 @@ def _print_results(p: Printer, types: Sequence[Attribute], attributes: Sequence[
     p.print_string(")")
 
 
-def _return_syntax() -> OpSyntax:
-    """``func.return`` has an ``assembly_format``; here it is also read as ``return``."""
-    syntax = format_syntax(ReturnOp)
-    assert not isinstance(syntax, str)
-    return OpSyntax(ReturnOp, syntax.rule, syntax.build, syntax.print, ("return",), syntax.helpers)
-
-
 FRAGMENT = Fragment(
-    ops=(OpSyntax(FuncOp, "func_head region_opt", build_func, print_func), _return_syntax()),
+    ops=(OpSyntax(FuncOp, "func_head region_opt", build_func, print_func),),
+    spellings={"return": "func.return"},
     rules="""
         func_head: func_visibility symbol "(" func_args ")" func_results attr_dict_kw -> func_head
         func_visibility: -> nothing
