@@ -234,7 +234,7 @@ class _Evaluation:
         rank = len(self.extents)
         if any(n != 1 and rank + k not in used[0] + used[1] for k, n in enumerate(self.depths)):
             return None
-        arrays = [np.ascontiguousarray(np.squeeze(v)) for v in cast(list[Array], views)]
+        arrays = [np.squeeze(v) for v in cast(list[Array], views)]
         kept = [axis for axis in range(rank) if axis in used[0] or axis in used[1]]
         result = np.einsum(arrays[0], used[0], arrays[1], used[1], kept, optimize=True)
         shape = [n if axis in kept else 1 for axis, n in enumerate(self.extents)]
