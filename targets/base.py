@@ -1,8 +1,8 @@
 """What a target is to the rest of the compiler: a few lines of data and one function.
 
-A target is a folder; its line in ``table.py`` names an object with the interface of :class:`Target`. The driver runs the
-passes that it lists on the kernels and the host program, then asks it for code. What comes back goes into an artefact
-without anybody looking into it.
+A target is a folder; its line in ``table.py`` names an object with the interface of :class:`Target`. The
+driver runs the passes that it lists on the kernels and the host program, then asks it for code. What comes
+back goes into an artefact without anybody looking into it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class CodeSection:
-    """One run of code: ``kind`` is ``object`` (linked by the loader), ``runtime`` (the thread pool), ``source``..."""
+    """One run of code: ``kind`` is ``object`` (linked by the loader), ``runtime`` (the thread pool),
+    ``source``...
+    """
 
     name: str
     kind: str
@@ -43,14 +45,20 @@ class Code:
     """The messages of failed checks by site number."""
     kernels: list[dict[str, Any]] = field(default_factory=list)
     """For people: name, symbol and code size of each kernel."""
-    levels: dict[str, ModuleOp] = field(default_factory=dict)
-    """The target's final dialect, by level name; filled in only when it was asked for."""
+    lowered: ModuleOp | None = None
+    """The module with its code in the target's final dialect; there only when it was asked for. ``generate`` takes it
+    again, so that a compilation can be resumed from there."""
 
 
 class Target(Protocol):
     """A hardware target."""
 
     name: str
+    level: str
+    """The name of the target's final dialect level, as dumps call it."""
+
+    def schedule_passes(self, info: TargetInfo) -> tuple[str, ...]:
+        """What gives the unscheduled loops of kernels their schedules."""
 
     def kernel_passes(self, info: TargetInfo) -> tuple[str, ...]:
         """What runs on the scheduled loops of kernels: from blocks to what ``generate`` takes."""
@@ -62,6 +70,6 @@ class Target(Protocol):
         info: TargetInfo,
         weights: WeightSection,
         progress: Progress,
-        keep_levels: bool = False,
+        keep_lowered: bool = False,
     ) -> Code:
-        """Code for the kernels and host programs of a module whose memory is planned."""
+        """Code for the kernels and host programs of a module whose memory is planned (or which was lowered before)."""

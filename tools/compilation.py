@@ -1,7 +1,8 @@
-"""One compilation: runs the stages over a module, verifies at their borders, writes dumps, measures, reports progress.
+"""One compilation: runs the stages over a module, verifies at their borders, writes dumps, measures, reports
+progress.
 
-The module carries its level in the attribute ``tw.stage`` and the target it is compiled for in ``tw.target``, so that any
-dumped file says by itself where to go on. Weights are saved once beside the dumps.
+The module carries its level in the attribute ``tw.stage`` and the target it is compiled for in ``tw.target``,
+so that any dumped file says by itself where to go on. Weights are saved once beside the dumps.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ class Timings(Instrumentation):
 
 @dataclass
 class Compilation:
-    """The state of one compilation; ``run`` takes a module from its level to the last and writes the artefact."""
+    """The state of one compilation; ``run`` takes a module from its level to the last and writes the
+    artefact.
+    """
 
     context: TilewrightContext
     target: Target
@@ -102,8 +105,8 @@ class Compilation:
             self._finish(module, output)
 
     def stage_names(self) -> list[str]:
-        """The names of all stages, in order."""
-        return [stage.name for stage in stages(self.target, self.info)]
+        """The names of all stages, in order; the last one is the target's own level."""
+        return [*(stage.name for stage in stages(self.target, self.info)), self.target.level]
 
     def _remaining(self, after: str) -> list[tuple[int, Stage]]:
         names = self.stage_names()
@@ -131,7 +134,7 @@ class Compilation:
             return
         with self.timings.measure("dump"):
             path = self.dump / f"{name}.ir"
-            path.write_text(print_module(module) + "\n", encoding="utf-8")
+            path.write_text(print_module(module).rstrip("\n") + "\n", encoding="utf-8")
             if not (self.dump / RESOURCES_FILE).exists():
                 self.context.resources.save(self.dump / RESOURCES_FILE)
 
@@ -142,10 +145,9 @@ class Compilation:
             code: Code = self.target.generate(
                 module, self.context, self.info, weights, self.reporter.progress, self.dump is not None
             )
-        last = len(self.stage_names())
-        for level, lowered in code.levels.items():
-            self._write_dump(f"{last:02}_{level}", lowered)
-            last += 1
+        if code.lowered is not None:
+            code.lowered.attributes[STAGE_ATTRIBUTE] = StringAttr(self.target.level)
+            self._write_dump(f"{len(self.stage_names()) - 1:02}_{self.target.level}", code.lowered)
         self.reporter.stage("write")
         with self.timings.measure("write"):
             write_artefact(output, module, self.context, code, weights, self.producer)
@@ -181,7 +183,9 @@ def resources_beside(path: Path) -> ResourceTable:
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """No garbage collection meanwhile: the IR is one live graph, and walking it over and over costs a quarter of the time."""
+    """No garbage collection meanwhile: the IR is one live graph, walking it again and again costs a quarter
+    of the time.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

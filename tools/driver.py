@@ -5,7 +5,8 @@
     tilewright.compile("model.onnx", output="m.twm", dump_ir="levels")
     tilewright.resume("levels/04_loop.ir", output="m.twm")
 
-Elsewhere: the stages (``stages.py``), running them (``compilation.py``), what the command line says (``cli/``).
+Elsewhere: the stages (``stages.py``), running them (``compilation.py``), what the command line says
+(``cli/``).
 """
 
 from __future__ import annotations
@@ -48,10 +49,11 @@ def compile(
 ) -> Path | Model:
     """Compile a model; gives the path of the artefact, or without ``output`` the model, loaded.
 
-    ``model``: a path of an ONNX or ``.ir`` file, an ``onnx.ModelProto``, or a module of the graph dialect together with its
-    context as a pair ``(module, context)``. A dumped ``.ir`` file goes on from its level.
-    ``target``, ``mcpu``, ``mattr``: the machine; this one if not given. ``shapes``: input name to shape, where integers fix
-    a dimension and strings name a symbol. ``dump_ir``: a folder for one ``.ir`` file per level.
+    ``model``: a path of an ONNX or ``.ir`` file, an ``onnx.ModelProto``, or a module of the graph dialect
+    together with its context as a pair ``(module, context)``. A dumped ``.ir`` file goes on from its level.
+    ``target``, ``mcpu``, ``mattr``: the machine; this one if not given. ``shapes``: input name to shape,
+    where integers fix a dimension and strings name a symbol. ``dump_ir``: a folder for one ``.ir`` file per
+    level.
     """
     from ..core.target import make_target
     from .compilation import Compilation, Reporter, Timings, set_target, stage_of, target_of
@@ -78,7 +80,10 @@ def compile(
 
 
 def resume(path: PathLike, **options: Any) -> Path | Model:
-    """Go on with a file of ``dump_ir``, edited or not, from its level; weights are found beside it. Options as ``compile``."""
+    """Go on with a file of ``dump_ir``, edited or not, from its level; weights are found beside it.
+
+    Options are those of ``compile``.
+    """
     return compile(path, **options)
 
 

@@ -1,7 +1,8 @@
 """The compilation of a model as data: the stages from an imported model to planned host programs, in order.
 
-Each stage is a name and the passes that lead to it; a dump writes one numbered ``.ir`` file per stage, and a compilation
-resumed from such a file goes on with the next one. After the last stage the target takes over (``Target.generate``).
+Each stage is a name and the passes that lead to it; a dump writes one numbered ``.ir`` file per stage, and a
+compilation resumed from such a file goes on with the next one. After the last stage the target takes over
+(``Target.generate``).
 
 What is legal after each stage is said beside it.
 """
@@ -34,9 +35,9 @@ def stages(target: Target, info: TargetInfo) -> tuple[Stage, ...]:
         Stage(
             "graph",
             (
-                "graph-simplify-pipeline",
+                "graph-cleanup",
                 "graph-fold-scale",
-                "graph-simplify-pipeline",
+                "graph-cleanup",
                 f"graph-choose-layout{{block={block}}}",
                 "cse",
                 "dce",
@@ -44,17 +45,13 @@ def stages(target: Target, info: TargetInfo) -> tuple[Stage, ...]:
             "simplified graph ops, activations in the layouts that kernels want",
         ),
         Stage("fused", ("graph-fuse", "cse", "dce"), "every computing op is in a graph.kernel"),
-        Stage("te", ("convert-graph-to-te", "te-inline", "outline-kernels"), "kernels are functions of te ops, each once"),
+        Stage("te", ("convert-graph-to-te", "te-inline", "outline-kernels"), "kernels are functions of te ops"),
         Stage("loop", ("convert-te-to-loop",), "kernels are plain loop nests on memrefs"),
-        Stage("schedule", (f"attach-schedules{_target_options(info)}",), "each kernel has a schedule beside it"),
-        Stage("scheduled", ("apply-schedule",), "schedules applied: loop order, tiles, vectors and threads are decided"),
+        Stage("schedule", target.schedule_passes(info), "each kernel has a schedule beside it"),
+        Stage("scheduled", ("apply-schedule",), "loop order, tiles, vectors and threads are decided"),
         Stage("kernels", target.kernel_passes(info), "kernels are what the target's code generation takes"),
-        Stage("host", ("convert-graph-to-vm", "vm-plan-memory"), "public functions are host programs, memory is planned"),
+        Stage("host", ("convert-graph-to-vm", "vm-plan-memory"), "public functions are planned host programs"),
     )
-
-
-def _target_options(info: TargetInfo) -> str:
-    return f"{{target={info.name} mcpu={info.cpu}}}"
 
 
 def print_stages(all_stages: tuple[Stage, ...]) -> str:

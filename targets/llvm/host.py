@@ -50,18 +50,17 @@ def entry_symbol(name: str) -> str:
 def lower_host(
     functions: Sequence[FuncOp],
     kernels: Mapping[str, FuncOp],
-    symbols: Mapping[str, str],
     weight_offset: Callable[[vm.ConstantOp], int],
 ) -> HostProgram:
-    """One module with an entry for each function; ``symbols`` names the code of the kernels that they may call."""
+    """One module with an entry for each function; ``kernels`` are the functions that they may call."""
     program = HostProgram(ModuleOp([]))
     called: dict[str, FuncOp] = {}
     for function in functions:
-        entry = _Entry(function, kernels, symbols, weight_offset, program.messages)
+        entry = _Entry(function, kernels, weight_offset, program.messages)
         program.module.body.block.add_op(entry.lower())
         called.update(entry.called)
-    for symbol, kernel in called.items():
-        program.module.body.block.add_op(_declaration(symbol, kernel))
+    for name, kernel in called.items():
+        program.module.body.block.add_op(_declaration(name, kernel))
     return program
 
 
@@ -78,13 +77,11 @@ class _Entry:
         self,
         function: FuncOp,
         kernels: Mapping[str, FuncOp],
-        symbols: Mapping[str, str],
         weight_offset: Callable[[vm.ConstantOp], int],
         messages: list[str],
     ) -> None:
         self.function = function
         self.kernels = kernels
-        self.symbols_of_kernels = symbols
         self.weight_offset = weight_offset
         self.messages = messages
         self.called: dict[str, FuncOp] = {}
@@ -217,14 +214,14 @@ def _copy(entry: _Entry, op: vm.CopyOp) -> None:
 
 def _call(entry: _Entry, op: vm.CallOp) -> None:
     name = op.kernel.string_value()
-    kernel, symbol = entry.kernels.get(name), entry.symbols_of_kernels.get(name)
-    if kernel is None or symbol is None:
+    kernel = entry.kernels.get(name)
+    if kernel is None:
         emit_error(op, f"calls @{name}, for which there is no code")
-    entry.called[symbol] = kernel
+    entry.called[name] = kernel
     for arg in op.args:
         if not isinstance(arg.type, MemRefType | IndexType):
             emit_error(op, f"passes a value of type {arg.type} to a kernel")
-    entry.build.call(symbol, [entry.context, *(entry.values[arg] for arg in op.args)])
+    entry.build.call(name, [entry.context, *(entry.values[arg] for arg in op.args)])
 
 
 def _return(entry: _Entry, op: vm.ReturnOp) -> None:

@@ -1,18 +1,18 @@
 """The LLVM target as the driver sees it: object code for the kernels and host programs of one module.
 
-Kernels are lowered one after the other; each is handed to the compiler (cache, worker processes) as soon as its text is
-there, so that LLVM works on one while the next is lowered. A kernel's symbol is a hash of its text: equal kernels are one
-object, whatever they were called, and the cache finds them again in other models.
+Kernels are lowered one after the other; each is handed to the compiler (cache, worker processes) as soon as
+its text is there, so that LLVM works on one while the next is lowered. A kernel's symbol is a hash of its
+text: equal kernels are one object, whatever they were called, and the cache finds them again in other models.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
@@ -34,9 +34,16 @@ from .runtime_ir import runtime_ir
 
 
 class LLVMTarget:
-    """Native code through LLVM: one object per distinct kernel, one for the host programs, one for the runtime."""
+    """Native code through LLVM: one object per distinct kernel, one for the host programs, one for the
+    runtime.
+    """
 
     name = "llvm"
+    level = "llvm"
+
+    def schedule_passes(self, info: TargetInfo) -> tuple[str, ...]:
+        """The default schedules for processors."""
+        return ()
 
     def kernel_passes(self, info: TargetInfo) -> tuple[str, ...]:
         """From scheduled blocks to loops that ``lower.py`` takes."""
@@ -49,36 +56,13 @@ class LLVMTarget:
         info: TargetInfo,
         weights: WeightSection,
         progress: Progress,
-        keep_levels: bool = False,
+        keep_lowered: bool = False,
     ) -> Code:
         """Code for everything that the public functions of the module call."""
-        machine = machine_of(info)
-        functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
-        entries = [op for op in functions.values() if op.body.blocks and is_entry(op)]
-        calls = Counter(op.kernel.string_value() for op in module.walk() if isinstance(op, CallOp))
-        code = Code({"triple": machine.triple, "cpu": machine.cpu, "features": info.feature_string})
-        lowered: list[ModuleOp] = []
         try:
-            with KernelCompiler(machine, __version__) as compiler:
-                runtime = compiler.submit("runtime", runtime_ir(machine.triple))
-                kernels: list[_Kernel] = []
-                for number, name in enumerate(calls):
-                    progress("kernel", number, len(calls))
-                    kernels.append(_submit(functions[name], compiler, lowered if keep_levels else None))
-                symbols = {kernel.name: kernel.symbol for kernel in kernels}
-                program = lower_host(entries, functions, symbols, weights.offset)
-                host = compiler.submit("host program", emit_module(program.module))
-                compiler.finish()
-                _collect(code, kernels, calls, progress)
-                code.sections.append(CodeSection("host", "object", host.result()))
-                code.sections.append(CodeSection("runtime", "runtime", runtime.result()))
+            return _Generation(module, info, progress, keep_lowered).run(weights)
         except CodegenError as error:
             raise DiagnosticError(Diagnostic(Severity.ERROR, str(error))) from error
-        code.messages = program.messages
-        code.entry_symbols = {op.sym_name.data: entry_symbol(op.sym_name.data) for op in entries}
-        if keep_levels:
-            code.levels["llvm"] = _one_module([*lowered, _named(program.module, "host")])
-        return code
 
 
 LLVM_TARGET = LLVMTarget()
@@ -95,66 +79,131 @@ KERNEL_PASSES = (
 
 
 def machine_of(info: TargetInfo) -> Machine:
-    """What LLVM is told: the processor, and each of its features that is not to be used switched off."""
+    """What LLVM is told: the processor, its features, and the instruction sets that are not to be used."""
     import llvmlite.binding as llvm
 
     wanted = set(info.features)
-    host = llvm.get_host_cpu_features()
-    same = info.triple == llvm.get_process_triple() or info.triple == llvm.get_default_triple()
-    unwanted = sorted(name for name in host if name not in wanted) if same and wanted else []
-    words = [f"+{name}" for name in sorted(wanted)] + [f"-{name}" for name in unwanted]
+    words = [f"+{name}" for name in sorted(wanted)]
+    if wanted and info.triple.startswith("x86_64"):
+        known = set(llvm.get_host_cpu_features())
+        words += [f"-{name}" for name in sorted(known - wanted) if name.startswith(_INSTRUCTION_SETS)]
     return Machine(info.triple, info.cpu, ",".join(words))
 
 
+_INSTRUCTION_SETS = ("amx", "avx", "bmi", "f16c", "fma", "popcnt", "sse3", "sse4", "ssse3", "vaes", "vpclmul", "xop")
+
+
+@dataclass(frozen=True)
 class _Kernel:
     """A kernel on its way through the compiler."""
 
-    def __init__(self, name: str, symbol: str, future: Future[bytes]) -> None:
-        self.name = name
-        self.symbol = symbol
-        self.future = future
+    name: str
+    symbol: str
+    image: Future[bytes]
 
 
-def _submit(kernel: FuncOp, compiler: KernelCompiler, levels: list[ModuleOp] | None) -> _Kernel:
-    """Lower a kernel, give it the symbol of its text, and have it compiled."""
-    name = kernel.sym_name.data
-    module = ModuleOp(list(lower_kernel(kernel)))
-    text = emit_module(module)
-    neutral = _renamed(text, name, "kernel")
-    symbol = f"tw_{blake2b(neutral.encode(), digest_size=10).hexdigest()}"
-    future = compiler.submit(name, _renamed(text, name, symbol))
-    if levels is not None:
-        levels.append(_named(module, name))
-    return _Kernel(name, symbol, future)
+class _Generation:
+    """Code generation for one module."""
+
+    def __init__(self, module: ModuleOp, info: TargetInfo, progress: Progress, keep_lowered: bool) -> None:
+        self.module = module
+        self.info = info
+        self.progress = progress
+        self.functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+        self.entries = [op for op in self.functions.values() if op.body.blocks and is_entry(op)]
+        self.calls = Counter(op.kernel.string_value() for op in module.walk() if isinstance(op, CallOp))
+        self.given = lowered_parts(module)
+        self.parts: dict[str, ModuleOp] | None = {} if keep_lowered else None
+
+    def run(self, weights: WeightSection) -> Code:
+        machine = machine_of(self.info)
+        code = Code({"triple": machine.triple, "cpu": machine.cpu, "features": self.info.feature_string})
+        program = lower_host(self.entries, self.functions, weights.offset)
+        with KernelCompiler(machine, __version__) as compiler:
+            runtime = compiler.submit("runtime", runtime_ir(machine.triple))
+            kernels = [self._submit(name, number, compiler) for number, name in enumerate(self.calls)]
+            host = compiler.submit("host program", self._host_text(program.module, kernels))
+            compiler.finish()
+            self._collect(code, kernels)
+            code.sections.append(CodeSection("host", "object", host.result()))
+            code.sections.append(CodeSection("runtime", "runtime", runtime.result()))
+        code.messages = program.messages
+        code.entry_symbols = {op.sym_name.data: entry_symbol(op.sym_name.data) for op in self.entries}
+        if self.parts is not None:
+            code.lowered = with_lowered_parts(self.module, self.parts)
+        return code
+
+    def _submit(self, name: str, number: int, compiler: KernelCompiler) -> _Kernel:
+        """Lower a kernel, give it the symbol of its text, and have it compiled."""
+        self.progress("kernel", number, len(self.calls))
+        part = self._part(f"kernel.{name}", lambda: ModuleOp(list(lower_kernel(self.functions[name]))))
+        text = emit_module(part)
+        neutral = renamed(text, {name: "kernel"})
+        symbol = f"tw_{blake2b(neutral.encode(), digest_size=10).hexdigest()}"
+        return _Kernel(name, symbol, compiler.submit(name, renamed(text, {name: symbol})))
+
+    def _host_text(self, module: ModuleOp, kernels: Sequence[_Kernel]) -> str:
+        text = emit_module(self._part("host", lambda: module))
+        return renamed(text, {kernel.name: kernel.symbol for kernel in kernels})
+
+    def _part(self, name: str, make: Callable[[], ModuleOp]) -> ModuleOp:
+        """A part in the final dialect: the one that the module holds already, or a new one."""
+        part = self.given.get(name)
+        if part is None:
+            part = make()
+        if self.parts is not None:
+            self.parts[name] = part
+        return part
+
+    def _collect(self, code: Code, kernels: Sequence[_Kernel]) -> None:
+        """Wait for the objects; equal kernels are one section."""
+        known: set[str] = set()
+        for number, kernel in enumerate(kernels):
+            self.progress("object", number, len(kernels))
+            image = kernel.image.result()
+            code.kernels.append(
+                {
+                    "name": kernel.name,
+                    "symbol": kernel.symbol,
+                    "bytes": len(image),
+                    "calls": self.calls[kernel.name],
+                }
+            )
+            if kernel.symbol not in known:
+                known.add(kernel.symbol)
+                code.sections.append(CodeSection(kernel.name, "object", image))
 
 
-def _renamed(text: str, old: str, new: str) -> str:
-    """LLVM IR with a function, and the functions named after it, renamed."""
-    return re.sub(rf'@("?){re.escape(old)}(?=[".( ,)]|$)', rf"@\1{new}", text, flags=re.MULTILINE)
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """LLVM IR with functions, and the functions named after them (``@k.parallel0``), renamed."""
+    if not names:
+        return text
+    pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    return re.sub(
+        rf'@("?)({pattern})(?=[".(,) ]|$)', lambda m: f"@{m[1]}{names[m[2]]}", text, flags=re.MULTILINE
+    )
 
 
-def _collect(code: Code, kernels: Sequence[_Kernel], calls: Counter[str], progress: Progress) -> None:
-    """Wait for the objects; equal kernels are one section."""
-    known: set[str] = set()
-    for number, kernel in enumerate(kernels):
-        progress("object", number, len(kernels))
-        image = kernel.future.result()
-        entry: dict[str, Any] = {
-            "name": kernel.name,
-            "symbol": kernel.symbol,
-            "bytes": len(image),
-            "calls": calls[kernel.name],
-        }
-        code.kernels.append(entry)
-        if kernel.symbol not in known:
-            known.add(kernel.symbol)
-            code.sections.append(CodeSection(kernel.name, "object", image))
+def lowered_parts(module: ModuleOp) -> dict[str, ModuleOp]:
+    """The nested modules of code that ``with_lowered_parts`` put into a module."""
+    found: dict[str, ModuleOp] = {}
+    for op in module.ops:
+        if isinstance(op, ModuleOp) and op.sym_name is not None:
+            found[op.sym_name.data] = op
+    return found
 
 
-def _named(module: ModuleOp, name: str) -> ModuleOp:
-    module.properties["sym_name"] = StringAttr(name)
-    return module
-
-
-def _one_module(parts: Sequence[ModuleOp]) -> ModuleOp:
-    return ModuleOp(list(parts))
+def with_lowered_parts(module: ModuleOp, parts: Mapping[str, ModuleOp]) -> ModuleOp:
+    """A copy of the module whose kernels are declarations, with their code in nested modules behind them."""
+    copy = module.clone()
+    for op in list(copy.ops):
+        if isinstance(op, ModuleOp):
+            op.detach()
+            op.erase()
+        elif isinstance(op, FuncOp) and op.body.blocks and not is_entry(op):
+            op.body.detach_block(op.body.block).erase()
+    for name, part in parts.items():
+        nested = part.clone()
+        nested.properties["sym_name"] = StringAttr(name)
+        copy.body.block.add_op(nested)
+    return copy

@@ -20,9 +20,10 @@ Array = npt.NDArray[Any]
 def read_npz(path: str) -> dict[str, Array]:
     """All arrays of a file by name."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise TilewrightError(f"'{path}' holds one array, expected an .npz file of arrays by name")
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise TilewrightError(f"'{path}' holds one array, expected an .npz file of arrays by name")
+        with archive:
             return {name: archive[name] for name in archive.files}
     except (ValueError, zipfile.BadZipFile, EOFError) as error:
         raise TilewrightError(f"cannot read '{path}': {error}") from None

@@ -1,8 +1,8 @@
 """``tilewright compile | run | inspect``: arguments, exit codes, and errors without tracebacks.
 
-Exit codes: 0 done, 1 something is wrong with the model, the artefact or the inputs (one message on standard error), 2 wrong
-usage, 130 interrupted. Each command is a module of this package, imported when it is asked for, so that ``--version`` and
-``--help`` answer at once and ``run`` needs nothing of the compiler.
+Exit codes: 0 done, 1 something is wrong with the model, the artefact or the inputs (one message on standard
+error), 2 wrong usage, 130 interrupted. Each command is a module of this package, imported when it is asked
+for, so that ``--version`` and ``--help`` answer at once and ``run`` needs nothing of the compiler.
 """
 
 from __future__ import annotations

@@ -9,10 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.runtime.container import PAGE, ArtefactWriter
-from tilewright.targets.llvm.codegen import compile_ir, host_machine
-from tilewright.targets.llvm.runtime_ir import runtime_object
-
 ENTRY = """
 %tensor = type { ptr, i64, ptr }
 declare void @scale(ptr, ptr, ptr, ptr, i64)
@@ -76,6 +72,9 @@ exit:
 
 @pytest.fixture(scope="session")
 def images() -> dict[str, bytes]:
+    from tilewright.targets.llvm.codegen import compile_ir, host_machine
+    from tilewright.targets.llvm.runtime_ir import runtime_object
+
     machine = host_machine()
     return {
         "entry": compile_ir(ENTRY, machine),
@@ -87,12 +86,17 @@ def images() -> dict[str, bytes]:
 @pytest.fixture
 def write_artefact(images: dict[str, bytes], tmp_path: Path) -> Callable[..., Path]:
     """Writes the artefact; keyword arguments replace parts of the manifest."""
+    from tilewright.runtime.container import PAGE, ArtefactWriter
+    from tilewright.targets.llvm.codegen import host_machine
 
     def write(name: str = "model.twm", factor: float = 2.0, **changes: Any) -> Path:
         machine = host_machine()
         vector = [{"name": "x", "dtype": "float32", "shape": ["n"]}, {"name": "z", "dtype": "float32", "shape": ["n"]}]
         manifest = {
             "context_version": 1,
+            "producer": "a test",
+            "kernels": [{"name": "scale", "symbol": "scale", "bytes": len(images["kernel"]), "calls": 1}],
+            "weights": [{"name": "w", "offset": 0, "size": 64, "dtype": "float32", "shape": [16]}],
             "target": {"triple": machine.triple, "cpu": machine.cpu, "features": machine.features},
             "entries": [
                 {

@@ -1,0 +1,135 @@
+"""The command line: what it prints, what it writes, how it fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewright import __version__
+from tilewright.tools.cli.main import main
+
+Writer = Callable[..., Path]
+
+
+def test_version_is_quick_and_imports_nothing_heavy() -> None:
+    script = (
+        "import sys\nfrom tilewright.tools.cli.main import main\n"
+        "try: main(['--version'])\nexcept SystemExit as end: print(end.code)\n"
+        "print([m for m in ('numpy', 'xdsl', 'lark', 'llvmlite', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:3] == [f"tilewright {__version__}", "0", "[]"]
+
+
+@pytest.mark.parametrize("words", [[], ["bake"], ["run"], ["compile", "m.onnx"], ["run", "m.twm", "--benchmark", "0"]])
+def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 2 and "usage: tilewright" in capsys.readouterr().err
+
+
+def test_run_from_file_to_file(write_artefact: Writer, tmp_path: Path) -> None:
+    x = np.arange(5, dtype=np.float32)
+    np.savez(tmp_path / "in.npz", x=x, z=x)
+    done = main(
+        ["run", str(write_artefact()), "--inputs", str(tmp_path / "in.npz"), "--outputs", str(tmp_path / "out.npz")]
+    )
+    assert done == 0
+    with np.load(tmp_path / "out.npz") as outputs:
+        assert outputs.files == ["y"]
+        np.testing.assert_array_equal(outputs["y"], 2 * x)
+
+
+def test_run_on_made_up_inputs(write_artefact: Writer, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(write_artefact())
+    assert main(["run", path, "--fill", "zeros", "--dim", "n=3"]) == 0
+    assert capsys.readouterr().out == "y: float32[3] [0.0, 0.0, 0.0]\n"
+    for _ in range(2):
+        assert main(["run", path, "--fill", "random", "--seed", "7", "--dim", "n=30"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second and first.startswith("y: float32[30] min ")
+
+
+def test_run_benchmark(write_artefact: Writer, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(write_artefact()), "--fill", "random", "--benchmark", "5", "--threads", "1"]) == 0
+    assert "5 runs on 1 threads: median " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "error: no array for input 'x', 'z': give --inputs, or --fill random"),
+        (["--inputs", "none.npz"], "error: 'none.npz': No such file or directory"),
+        (["--inputs", "{bad}"], "error: cannot read"),
+        (["--inputs", "{other}"], "holds 'q', expected x, z"),
+        (["--inputs", "{one}"], "holds one array, expected an .npz file"),
+        (["--inputs", "{differ}"], "error: dimension 'n' disagrees: input 'x' has 3, input 'z' has 4"),
+        (["--fill", "zeros", "--entry", "other"], "error: no public function 'other', expected one of main"),
+        (["--fill", "zeros", "--dim", "n"], "error: --dim takes NAME=SIZE, found 'n'"),
+        (["--fill", "zeros", "--outputs", "{tmp}/no/out.npz"], "No such file or directory"),
+    ],
+)
+def test_run_failures(
+    words: list[str], message: str, write_artefact: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 not really")
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    np.savez(tmp_path / "other.npz", q=np.zeros(3))
+    np.savez(tmp_path / "differ.npz", x=np.zeros(3, np.float32), z=np.zeros(4, np.float32))
+    places = {"tmp": tmp_path, "one": tmp_path / "one.npy"}
+    places |= {name: tmp_path / f"{name}.npz" for name in ("bad", "other", "differ")}
+    path = str(write_artefact())
+    before = sorted(tmp_path.iterdir())
+    assert main(["run", path, *(word.format(**places) for word in words)]) == 1
+    assert message in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_inspect(write_artefact: Writer, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(write_artefact())
+    assert main(["inspect", path, "--kernels", "--weights"]) == 0
+    shown = capsys.readouterr().out
+    for part in ("written by a test", "1 kernels, 1 weights", "input x: float32[n]", "output y: float32[n]"):
+        assert part in shown
+    assert "kernel scale: " in shown and "weight w: float32[16] at 0" in shown
+    assert main(["inspect", path, "--json"]) == 0
+    assert '"producer": "a test"' in capsys.readouterr().out
+
+
+def test_damaged_artefacts(write_artefact: Writer, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_artefact()
+    path.write_bytes(path.read_bytes()[:-10])
+    for words in (["inspect", str(path)], ["run", str(path), "--fill", "zeros"]):
+        assert main(words) == 1
+        assert "is damaged: the file has" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("none.onnx", None, "no such file"),
+        ("none.ir", None, "No such file or directory"),
+        ("bad.ir", b"func.func @main(", "error: "),
+        ("bytes.ir", b"\xff\xfe", "it is not UTF-8 text"),
+        ("bad.onnx", b"not a model", "error: "),
+    ],
+)
+def test_compile_failures(
+    name: str, content: bytes | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    before = sorted(tmp_path.iterdir())
+    assert main(["compile", str(tmp_path / name), "-o", str(tmp_path / "m.twm")]) == 1
+    assert message in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_shapes_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", str(tmp_path / "m.onnx"), "-o", "m.twm", "--shape", "x:3"]) == 1
+    assert "error: --shape takes INPUT=DIMS, such as x=n,3,224,224, found 'x:3'" in capsys.readouterr().err
