@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from ...core.diagnostics import Diagnostic, DiagnosticError
+
 
 class UnsupportedError(Exception):
     """A rule met a legal node that it cannot express; collected, so that one message names every such node."""
+
+
+class ValueNeededError(UnsupportedError):
+    """What a rule needs to know is the value of a model input."""
+
+    def __init__(self, what: str, name: str) -> None:
+        super().__init__(f"{what} that is the value of input '{name}' (fix it with 'values')")
+        self.name = name
+
+
+class UnsupportedNodesError(DiagnosticError):
+    """The nodes of a model that are not supported; ``inputs`` are model inputs whose values would have helped."""
+
+    def __init__(self, diagnostic: Diagnostic, inputs: Iterable[str]) -> None:
+        super().__init__(diagnostic)
+        self.inputs = frozenset(inputs)
 
 
 class ModelError(Exception):

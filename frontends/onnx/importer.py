@@ -28,7 +28,7 @@ from ...core.diagnostics import Diagnostic, DiagnosticError, Severity, file_loca
 from ...core.symbolic import ExprLike, as_expr
 from ...dialects.graph.structure import ConstantOp
 from .entries import Entry
-from .errors import ModelError, UnsupportedError
+from .errors import ModelError, UnsupportedError, UnsupportedNodesError, ValueNeededError
 from .folding import fold_node
 from .functions import expand_node
 from .load import load_model
@@ -45,16 +45,23 @@ Array = npt.NDArray[Any]
 Shapes = Mapping[str, Sequence[int | str | None]]
 
 
-def import_model(model: ModelProto | bytes | str | Path, context: Context, *, shapes: Shapes | None = None) -> ModuleOp:
+def import_model(
+    model: ModelProto | bytes | str | Path,
+    context: Context,
+    *,
+    shapes: Shapes | None = None,
+    values: Mapping[str, Array] | None = None,
+) -> ModuleOp:
     """The graph-level module of an ONNX model, with one public function ``main``.
 
     ``shapes`` replaces the shapes of inputs: integers fix a dimension, strings name a symbol, ``None`` makes a fresh
-    one. Weights go to the context's table of resources. Anything wrong with the model is a ``DiagnosticError``.
+    one. ``values`` fixes inputs: they become constants and are no arguments any more. Weights go to the context's table
+    of resources. Anything wrong with the model is a ``DiagnosticError``.
     """
     if not isinstance(context, TilewrightContext):
         raise TypeError("import_model needs a context made by tilewright.core.context.make_context")
     proto, name, folder = load_model(model)
-    importer = ModelImporter(proto, context, file_location(name, 0, 0), folder, shapes or {})
+    importer = ModelImporter(proto, context, file_location(name, 0, 0), folder, shapes or {}, values or {})
     return importer.run()
 
 
@@ -62,26 +69,37 @@ class ModelImporter:
     """State of one import."""
 
     def __init__(
-        self, proto: ModelProto, context: TilewrightContext, location: LocationAttr, folder: Path | None, shapes: Shapes
+        self,
+        proto: ModelProto,
+        context: TilewrightContext,
+        location: LocationAttr,
+        folder: Path | None,
+        shapes: Shapes,
+        values: Mapping[str, Array],
     ) -> None:
         self.proto = proto
         self.context = context
         self.location = location
         self.folder = folder
         self.shapes = shapes
+        self.values = values
         self.symbols = SymbolNames()
         self.opsets = {o.domain.replace("ai.onnx", "") if o.domain == "ai.onnx" else o.domain: o.version
                        for o in proto.opset_import}  # fmt: skip
         self.functions: dict[tuple[str, str], FunctionProto] = {(f.domain, f.name): f for f in proto.functions}
         self.constants: list[Operation] = []
         self.problems: list[tuple[NodeProto, str]] = []
+        self.needed: set[str] = set()
+        self._arguments: dict[SSAValue, str] = {}
 
     def run(self) -> ModuleOp:
         """Imports the main graph."""
         graph = self.proto.graph
         initializers = {t.name: t for t in graph.initializer}
         inputs = [i for i in graph.input if i.name not in initializers]
-        self._check_shapes(inputs)
+        self._check_names(inputs)
+        fixed = [i.name for i in inputs if i.name in self.values]
+        inputs = [i for i in inputs if i.name not in self.values]
         types = [self._input_type(i) for i in inputs]
         block = Block(arg_types=types)
         main = GraphImporter(self, None, block, self.opsets)
@@ -89,6 +107,9 @@ class ModelImporter:
             arg.location = name_location(info.name, self.location)
             set_hint(arg, info.name)
             main.define(info.name, Entry(value=arg, name=info.name))
+            self._arguments[arg] = info.name
+        for name in fixed:
+            main.define(name, Entry(array=self.values[name], name=name))
         main.add_initializers(graph)
         main.run(graph.node)
         self._report()
@@ -99,9 +120,13 @@ class ModelImporter:
             block.insert_ops_before(used, block.first_op)
         return self._module(block, [i.name for i in inputs], [o.name for o in graph.output], outputs)
 
-    def _check_shapes(self, inputs: Sequence[ValueInfoProto]) -> None:
+    def input_name(self, value: SSAValue | None) -> str | None:
+        """The model input that a value is, if it is one."""
+        return None if value is None else self._arguments.get(value)
+
+    def _check_names(self, inputs: Sequence[ValueInfoProto]) -> None:
         known = {i.name for i in inputs}
-        for name in self.shapes:
+        for name in (*self.shapes, *self.values):
             if name not in known:
                 raise self.failure(f"the model has no input '{name}', its inputs are {', '.join(sorted(known))}")
 
@@ -165,7 +190,7 @@ class ModelImporter:
         )
         names = sorted({n.op_type for n, _ in self.problems})
         message = f"{count} node{'s are' if count > 1 else ' is'} not supported: {', '.join(names)}"
-        raise DiagnosticError(Diagnostic(Severity.ERROR, message, self.location, notes))
+        raise UnsupportedNodesError(Diagnostic(Severity.ERROR, message, self.location, notes), self.needed)
 
 
 class GraphImporter:
@@ -244,6 +269,8 @@ class GraphImporter:
             self._import_node(proto, location)
         except UnsupportedError as problem:
             self.model.problems.append((proto, str(problem)))
+            if isinstance(problem, ValueNeededError):
+                self.model.needed.add(problem.name)
             self.poisoned.update(proto.output)
         except (ModelError, VerifyException) as problem:
             text = str(problem).strip()

@@ -16,7 +16,7 @@ from ...dialects.graph.base import Shape, Tensor, tensor_of
 from ...dialects.graph.elementwise import CastOp
 from ...dialects.graph.shape import BroadcastToOp, DimsOp, ReshapeOp
 from .entries import Entry
-from .errors import ModelError, UnsupportedError
+from .errors import ModelError, UnsupportedError, ValueNeededError
 
 if TYPE_CHECKING:
     from onnx import NodeProto
@@ -67,15 +67,20 @@ class Node:
         """A constant input; anything else is not supported."""
         found = self.entry(index).array
         if found is None:
-            raise UnsupportedError(f"{what} that is not a constant")
+            raise self._unknown(index, f"{what} that is not a constant", what)
         return found
 
     def exprs(self, index: int, what: str) -> list[SymExpr]:
         """A one-dimensional (or scalar) integer input that is known, possibly symbolically."""
         found = self.entry(index).integers()
         if found is None:
-            raise UnsupportedError(f"{what} that is computed from data")
+            raise self._unknown(index, f"{what} that is computed from data", what)
         return list(found.reshape(-1))
+
+    def _unknown(self, index: int, reason: str, what: str) -> UnsupportedError:
+        value = self.entry(index).value
+        name = self.importer.model.input_name(value)
+        return UnsupportedError(reason) if name is None else ValueNeededError(what, name)
 
     def ints(self, index: int, what: str) -> list[int]:
         """A known integer input without symbols."""
