@@ -53,8 +53,7 @@ class KernelCompiler:
         self._version = compiler_version
         self._cache = cache if cache is not None else KernelCache()
         self._worker_count = usable_cpus() if workers is None else workers
-        host = host_machine()
-        self._foreign = (machine.triple, machine.cpu) != (host.triple, host.cpu)
+        self._foreign = not _is_this_machine(machine)
         if self._foreign:
             self._worker_count = max(1, self._worker_count)
         self._pool: WorkerPool | None = None
@@ -150,3 +149,9 @@ class _Receiver:
             self.future.set_exception(error)
         else:
             self.compiler._done(self.key, self.future, answer.result())
+
+
+def _is_this_machine(machine: Machine) -> bool:
+    """Whether code for the machine is what LLVM generates here every day, whatever spelling its triple has."""
+    host = host_machine()
+    return machine.cpu == host.cpu and machine.triple.partition("-")[0] == host.triple.partition("-")[0]

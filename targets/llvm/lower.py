@@ -159,6 +159,16 @@ class FunctionLowering:
         result = lower(self.builder, op, [self.value(operand) for operand in op.operands])
         self._define(op.results[0], result)
 
+    def _lanes(self, op: loop.LanesOp) -> None:
+        """An element operation that `arith` has for scalars only; here it takes vectors like any other."""
+        name = op.scalar.data
+        view = loop.LANE_OPS[name].create(
+            operands=list(op.args), result_types=[op.result.type], properties=dict(op.parameters.data)
+        )
+        view.location = op.location
+        self.values[op.result] = ELEMENT_OPS[name](self.builder, view, [self.value(arg) for arg in op.args])
+        view.erase()
+
     def _define(self, source: SSAValue, value: SSAValue) -> None:
         if is_index(source):
             self.index.bind(source, value)
@@ -325,6 +335,7 @@ _STRUCTURE: dict[type[Operation], Callable[[FunctionLowering, Any], None]] = {
     loop.StoreOp: FunctionLowering._store,
     loop.IndexOp: FunctionLowering._index,
     loop.AllocOp: FunctionLowering._alloc,
+    loop.LanesOp: FunctionLowering._lanes,
     vector.MaskedLoadOp: FunctionLowering._masked_load,
     vector.MaskedStoreOp: FunctionLowering._masked_store,
 }

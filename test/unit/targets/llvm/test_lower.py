@@ -10,8 +10,10 @@ from xdsl.builder import ImplicitBuilder
 from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
+    DictionaryAttr,
     FloatAttr,
     IndexType,
+    IntegerAttr,
     VectorType,
     f32,
     i1,
@@ -291,6 +293,26 @@ def test_gather_booleans_and_vector_indices(kernel_builder: Any, compile_kernel:
     np.testing.assert_array_equal(flag_array, table < 3)
     np.testing.assert_array_equal(found, np.where(table < 3, table[table], -1))
     np.testing.assert_array_equal(number_array, np.arange(40, 56))
+
+
+def test_lanes_of_scalar_operations(kernel_builder: Any, compile_kernel: Any) -> None:
+    """y = x where x < 2 else 7, and x as an integer, on vectors."""
+    k = kernel_builder([memref_type(f32, [16]), memref_type(f32, [16]), memref_type(i32, [16])])
+    x, y, numbers = k.args
+    with ImplicitBuilder(k.block):
+        value = k.load(x, [], 0, type=V16)
+        flags = {"fastmath": arith.FastMathFlagsAttr("none")}
+        less = {"predicate": IntegerAttr(4, i64), **flags}
+        mask = loop.LanesOp("arith.cmpf", [value, _splat(2.0)], DictionaryAttr(less), VectorType(i1, [16])).result
+        chosen = loop.LanesOp("arith.select", [mask, value, _splat(7.0)], DictionaryAttr({}), V16).result
+        k.store(chosen, y, [], 0)
+        cast = loop.LanesOp("arith.fptosi", [value], DictionaryAttr({}), VectorType(i32, [16])).result
+        k.store(cast, numbers, [], 0)
+    array = np.linspace(-3, 4, 16, dtype=np.float32)
+    found, integers = np.zeros(16, np.float32), np.zeros(16, np.int32)
+    compile_kernel(k.finish())(array, found, integers)
+    np.testing.assert_array_equal(found, np.where(array < 2, array, 7))
+    np.testing.assert_array_equal(integers, array.astype(np.int32))
 
 
 def test_buffers_may_alias_where_the_kernel_says_so(kernel_builder: Any, compile_kernel: Any) -> None:
