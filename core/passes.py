@@ -50,19 +50,7 @@ class Pass(ABC):
     @classmethod
     def from_options(cls, options: Mapping[str, str | None]) -> Self:
         """An instance from the texts of its options; ``DiagnosticError`` for unknown, missing or malformed ones."""
-        fields = _option_fields(cls)
-        values: dict[str, Any] = {}
-        for key, text in options.items():
-            field = key.replace("-", "_")
-            if field not in fields:
-                known = ", ".join(n.replace("_", "-") for n in fields) or "none"
-                raise _option_error(f"pass '{cls.name}' has no option '{key}' (options: {known})")
-            values[field] = _convert(cls.name, key, text, fields[field])
-        required = {f.name for f in dataclasses.fields(cls) if not _has_default(f)}
-        missing = sorted(required - values.keys())
-        if missing:
-            raise _option_error(f"pass '{cls.name}' needs the option '{missing[0].replace('_', '-')}'")
-        return cls(**values)
+        return cls(**convert_options(cls, options))
 
     def spec(self) -> str:
         """The text that makes this pass again: ``name{option=value}``, defaults left out."""
@@ -101,6 +89,20 @@ class FunctionPass(Pass):
             self.apply_to_function(ctx, func)
 
 
+class XdslPass(ModulePass):
+    """A pass of xDSL's (from a plugin that is an xDSL universe) under our pass manager."""
+
+    def __init__(self, pass_class: Any, options: Mapping[str, str | None]) -> None:
+        object.__setattr__(self, "inner", pass_class(**convert_options(pass_class, options)))
+        object.__setattr__(self, "name", pass_class.name)
+
+    def apply(self, ctx: TilewrightContext, op: ModuleOp) -> None:
+        self.inner.apply(ctx, op)  # type: ignore[attr-defined]
+
+    def spec(self) -> str:
+        return str(self.inner)  # type: ignore[attr-defined]
+
+
 def anchored_ops(op: Operation, anchor: str) -> list[Operation]:
     """The outermost ops named ``anchor`` inside ``op`` that have a body, collected before anything changes."""
     return [found for found in _walk_outermost(op, anchor) if any(region.blocks for region in found.regions)]
@@ -119,13 +121,30 @@ def _walk_outermost(op: Operation, anchor: str) -> Iterator[Operation]:
 # Options.
 
 
+def convert_options(cls: Any, options: Mapping[str, str | None]) -> dict[str, Any]:
+    """Texts of options as the values of the fields of a pass class (ours or xDSL's)."""
+    fields = _option_fields(cls)
+    values: dict[str, Any] = {}
+    for key, text in options.items():
+        field = key.replace("-", "_")
+        if field not in fields:
+            known = ", ".join(n.replace("_", "-") for n in fields) or "none"
+            raise _option_error(f"pass '{cls.name}' has no option '{key}' (options: {known})")
+        values[field] = _convert(cls.name, key, text, fields[field])
+    required = {f.name for f in dataclasses.fields(cls) if not _has_default(f)}
+    missing = sorted(required - values.keys())
+    if missing:
+        raise _option_error(f"pass '{cls.name}' needs the option '{missing[0].replace('_', '-')}'")
+    return values
+
+
 @cache
-def _option_fields(cls: type[Pass]) -> dict[str, Any]:
+def _option_fields(cls: Any) -> dict[str, Any]:
     hints = get_type_hints(cls)
     return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.init}
 
 
-def option_summary(cls: type[Pass]) -> list[tuple[str, str, str]]:
+def option_summary(cls: Any) -> list[tuple[str, str, str]]:
     """``(name, type, default)`` of each option, for listings."""
     return [
         (

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .diagnostics import Diagnostic, DiagnosticError, Severity, file_location
-from .passes import FunctionPass, Pass
+from .passes import FunctionPass, Pass, XdslPass
 from .registry import Registry
 
 _TOKEN = re.compile(r'\s*(?:("(?:[^"\\]|\\.)*")|([^\s{}()=,"]+)|([{}()=,]))')
@@ -92,6 +92,8 @@ def _build(spec: PassSpec, text: str, registry: Registry, expanding: tuple[str, 
         return found
     try:
         pass_class = registry.resolve("pass", spec.name)
+        if not issubclass(pass_class, Pass):
+            return [XdslPass(pass_class, spec.options)]
         return [pass_class.from_options(spec.options)]
     except DiagnosticError as problem:
         raise DiagnosticError(

@@ -177,6 +177,19 @@ def test_instrumentation(ctx: TilewrightContext) -> None:
     assert "test-mark" in timing.report() and timing.seconds["test-name"][2] == 1
 
 
+def test_passes_of_an_xdsl_universe(ctx: TilewrightContext) -> None:
+    from xdsl.transforms.canonicalize import CanonicalizePass
+    from xdsl.universe import Universe
+
+    ctx.registry.add_universe("plugin x", Universe(all_passes={"canonicalize": lambda: CanonicalizePass}))
+    text = "func.func @f(%a: i32) { %b = arith.addi %a, %a : i32 func.return }"
+    op = Parser(ctx, text).parse_module()
+    run_pipeline(op, "canonicalize", ctx, verify_each=True)
+    assert "arith.addi" not in str(op)
+    with pytest.raises(DiagnosticError, match="pass 'canonicalize' has no option 'x'"):
+        build_pipeline("canonicalize{x=1}", ctx.registry)
+
+
 def test_reproducer_holds_the_rest_of_the_pipeline(ctx: TilewrightContext) -> None:
     out: list[str] = []
     reproducer = Reproducer(lambda op: str(op.attributes.get("mark")), out.append)
