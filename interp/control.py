@@ -1,4 +1,4 @@
-"""Functions and structured control flow: ``func`` and ``scf`` over values of any kind."""
+"""Functions and structured control flow: ``func`` and ``scf`` over values of any kind, ``tensor.extract``."""
 
 from __future__ import annotations
 
@@ -72,11 +72,16 @@ def _switch(frame: Frame, op: Operation, operands: list[Value]) -> Sequence[Valu
     return bind_results(frame, op, run_scoped(frame, region.block, []))
 
 
+def _extract(frame: Frame, op: Operation, operands: list[Value]) -> Sequence[Value]:
+    return [operands[0][tuple(int(i) for i in operands[1:])]]
+
+
 FRAME_OPS: dict[str, FrameFunction] = {
     "func.call": _call,
     "scf.if": _if,
     "scf.for": _for,
     "scf.while": _while,
     "scf.index_switch": _switch,
+    "tensor.extract": _extract,
 }
-"""Frame functions of ``func`` and ``scf``."""
+"""Frame functions of ``func``, ``scf`` and ``tensor``."""

@@ -51,7 +51,8 @@ def _positions(coordinates: str, size: int, extent: int, scale: float) -> Array:
     if coordinates == "asymmetric":
         return i / scale
     if coordinates == "align_corners":
-        return i * ((size - 1) / (extent - 1)) if extent > 1 else i
+        # The length that the factor asks for, before it was rounded down to the extent.
+        return i * ((size - 1) / (scale * size - 1)) if extent > 1 else i
     if coordinates == "pytorch_half_pixel" and extent == 1:
         return i * 0
     half = (i + 0.5) / scale - 0.5

@@ -47,6 +47,7 @@ VALUE_TABLES: Mapping[str, str] = {
 FRAME_TABLES: Mapping[str, str] = {
     "func": "control:FRAME_OPS",
     "scf": "control:FRAME_OPS",
+    "tensor": "control:FRAME_OPS",
     "graph": "graph_structure:FRAME_OPS",
     "te": "te:FRAME_OPS",
     "loop": "loop:FRAME_OPS",

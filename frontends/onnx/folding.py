@@ -50,6 +50,9 @@ def _small_constants(node: Node, results: Sequence[Result]) -> bool:
         shape: tuple[int, ...] = result.type.get_shape()  # type: ignore[attr-defined]
         if any(d < 0 for d in shape) or int(np.prod(shape, dtype=object)) > FOLD_LIMIT:
             return False
+    # A rule may hand an input through: then its result is no constant.
+    if not all(r in known or _is_constant(r.owner) for r in results if isinstance(r, SSAValue)):
+        return False
     return not any(op.name in ("graph.dims", "graph.nonzero", "graph.compress") for op in node.ops)
 
 

@@ -133,7 +133,7 @@ class ModelImporter:
     def _input_type(self, info: ValueInfoProto) -> Attribute:
         if info.type.WhichOneof("value") != "tensor_type":
             kind = info.type.WhichOneof("value") or "nothing"
-            raise self.failure(f"input '{info.name}' is a {kind}, only tensors are supported")
+            raise self.failure(f"input '{info.name}' is a {kind}, which is not supported")
         tensor = info.type.tensor_type
         try:
             element = element_type(tensor.elem_type)

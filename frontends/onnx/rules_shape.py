@@ -320,7 +320,8 @@ def _space_to_depth(node: Node) -> SSAValue:
     x, size = node[0], node.attr("blocksize")
     n, c, h, w = shape_of(x)
     split = (n, c, floordiv(h, size), size, floordiv(w, size), size)
-    moved = node.emit(s.TransposeOp(node.reshape(x, split), [0, 3, 5, 1, 2, 4]))
+    order = [0, 3, 5, 1, 2, 4] if node.attr("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4]
+    moved = node.emit(s.TransposeOp(node.reshape(x, split), order))
     return node.reshape(moved, (n, c * size * size, floordiv(h, size), floordiv(w, size)))
 
 

@@ -69,7 +69,7 @@ def element_type(onnx_type: int) -> Attribute:
     except ValueError:
         raise ModelError(f"element type {onnx_type} does not exist") from None
     if name not in _ELEMENTS:
-        raise UnsupportedError(f"element type {name}")
+        raise UnsupportedError(f"element type {name} is not supported")
     return _ELEMENTS[name]
 
 
@@ -80,7 +80,7 @@ def element_of_dtype(dtype: np.dtype[Any]) -> Attribute:
     if found is not None:
         return found
     if dtype.kind not in "iu":
-        raise UnsupportedError(f"element type {dtype}")
+        raise UnsupportedError(f"element type {dtype} is not supported")
     return (
         {8: i8, 16: i16, 32: i32, 64: i64}[dtype.itemsize * 8] if dtype.kind == "i" else _unsigned(dtype.itemsize * 8)
     )
