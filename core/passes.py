@@ -16,6 +16,7 @@ instrumentation are in ``pass_manager``; the text of pipelines in ``pipeline``.
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,7 @@ from .diagnostics import Diagnostic, DiagnosticError, Severity
 if TYPE_CHECKING:
     from .context import TilewrightContext
 
+_BARE_WORD = re.compile(r"[^\s{}()=,\"\\]+")
 OptionValue = bool | int | float | str | tuple[Any, ...] | None
 
 
@@ -224,9 +226,11 @@ def _print_value(value: OptionValue) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        return ",".join(map(_print_value, value))
+        return ",".join(map(_print_value, value)) or '""'
     text = str(value)
-    return f'"{text}"' if any(c in text for c in ' {}()\t\n"') or not text else text
+    if _BARE_WORD.fullmatch(text):
+        return text
+    return '"' + re.sub(r'([\\"])', r"\\\1", text) + '"'
 
 
 def _option_error(message: str) -> DiagnosticError:

@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
@@ -174,11 +175,9 @@ class Registry:
 
     def add_entry_points(self) -> None:
         """Installed plugins of both groups, in the order of their names."""
-        from importlib.metadata import entry_points
-
-        for entry in sorted(entry_points(group=PLUGIN_GROUP), key=lambda e: e.name):
+        for entry in _entry_points(PLUGIN_GROUP):
             self.add_plugin(f"plugin {entry.name}", _load_entry(entry))
-        for entry in sorted(entry_points(group=UNIVERSE_GROUP), key=lambda e: e.name):
+        for entry in _entry_points(UNIVERSE_GROUP):
             if entry.value.split(":")[0].split(".")[0] != "xdsl":
                 self.add_universe(f"plugin {entry.name}", _load_entry(entry))
 
@@ -221,6 +220,13 @@ def load_object(path: str) -> Any:
     if not module or not name:
         raise ValueError(f"'{path}' is not of the form module:object")
     return getattr(importlib.import_module(module), name)
+
+
+@cache
+def _entry_points(group: str) -> tuple[Any, ...]:
+    from importlib.metadata import entry_points
+
+    return tuple(sorted(entry_points(group=group), key=lambda e: e.name))
 
 
 def _load_entry(entry: Any) -> Any:

@@ -105,7 +105,7 @@ def test_options_are_converted_and_printed(ctx: TilewrightContext) -> None:
     assert item == MarkPass("a b", (8, 16), 3, "b", True, 2.5)
     assert build_pipeline(item.spec(), ctx.registry) == (item,)
     assert MarkPass().spec() == "test-mark"
-    assert ("sizes", "tuple[int, ...]", "") in option_summary(MarkPass)
+    assert ("sizes", "tuple[int, ...]", '""') in option_summary(MarkPass)
 
 
 @pytest.mark.parametrize(
