@@ -4,6 +4,8 @@ TARGETS: dict[str, str] = {
     "llvm": "tilewright.targets.llvm.host_target:LLVM_TARGET",
 }
 
-PASSES: dict[str, str] = {}
+PASSES: dict[str, str] = {
+    "convert-loop-to-llvm": "tilewright.targets.llvm.lower:ConvertLoopToLLVMPass",
+}
 
 PIPELINES: dict[str, tuple[str, ...]] = {}

@@ -8,7 +8,7 @@ branches to the first block of code when the function is finished, so they domin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from xdsl.dialects import llvm
@@ -88,6 +88,28 @@ def element_bytes(type: Attribute) -> int:
     return size
 
 
+def _number_attribute(type: Attribute, value: float | int) -> Attribute:
+    element = type.element_type if isinstance(type, VectorType) else type
+    scalar: IntegerAttr | FloatAttr
+    if isinstance(element, IntegerType):
+        scalar = IntegerAttr(int(value), element, truncate_bits=True)
+    else:
+        scalar = FloatAttr(float(value), element)  # type: ignore[arg-type]
+    if isinstance(type, VectorType):
+        return DenseIntOrFPElementsAttr.from_list(type, [scalar.value.data])
+    return scalar
+
+
+@lru_cache(maxsize=64)
+def _alignment(bytes: int) -> IntegerAttr:
+    return IntegerAttr(bytes, i64)
+
+
+@lru_cache(maxsize=32)
+def _predicate(name: str) -> IntegerAttr:
+    return IntegerAttr(llvm.ICmpPredicateFlag(name).to_int(), i64)
+
+
 class FunctionBuilder:
     """One `llvm.func` under construction, and where in it the next operation goes."""
 
@@ -105,6 +127,7 @@ class FunctionBuilder:
         self._first = Block()
         self._blocks = [self.entry, self._first]
         self.block = self._first
+        self._numbers: dict[tuple[Attribute, float | int, str], SSAValue] = {}
         self._constants: dict[tuple[Attribute, Attribute], SSAValue] = {}
         self._head = (arguments, attributes, linkage)
 
@@ -182,15 +205,12 @@ class FunctionBuilder:
 
     def constant(self, type: Attribute, value: float | int) -> SSAValue:
         """A number as a scalar, or in every lane of a vector."""
-        element = type.element_type if isinstance(type, VectorType) else type
-        attribute: Attribute
-        if isinstance(element, IntegerType):
-            attribute = IntegerAttr(int(value), element, truncate_bits=True)
-        else:
-            attribute = FloatAttr(float(value), element)  # type: ignore[arg-type]
-        if isinstance(type, VectorType):
-            attribute = DenseIntOrFPElementsAttr.from_list(type, [attribute.value.data])  # type: ignore[attr-defined]
-        return self.constant_attribute(attribute, type)
+        # The sign distinguishes the two zeros, which compare equal.
+        key = (type, value, str(value))
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = self.constant_attribute(_number_attribute(type, value), type)
+        return found
 
     def constant_attribute(self, value: Attribute, type: Attribute) -> SSAValue:
         """A constant given by its attribute."""
@@ -207,10 +227,9 @@ class FunctionBuilder:
 
     def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """An integer comparison by LLVM's name of the predicate."""
-        number = IntegerAttr(llvm.ICmpPredicateFlag(predicate).to_int(), i64)
         type = lhs.type
         result = VectorType(i1, type.get_shape()) if isinstance(type, VectorType) else i1
-        return self.make(llvm.ICmpOp, [lhs, rhs], result, {"predicate": number})
+        return self.make(llvm.ICmpOp, [lhs, rhs], result, {"predicate": _predicate(predicate)})
 
     def splat(self, value: SSAValue, type: Attribute) -> SSAValue:
         """The value in every lane of the vector type; a scalar stays."""
@@ -244,14 +263,14 @@ class FunctionBuilder:
             "elem_type": element,
             "noWrapFlags": _NO_FLAGS,
             "rawConstantIndices": constants,
-            "inbounds": UnitAttr(),
+            "inbounds": _UNIT,
         }
         return self.make(llvm.GEPOp, [base, *indices], POINTER, properties)
 
     def load(self, pointer: SSAValue, type: Attribute, alignment: int) -> SSAValue:
         """A value of the lowered type; booleans are read from bytes."""
         stored = storage_type(type)
-        properties: dict[str, Attribute] = {"alignment": IntegerAttr(alignment, i64), "ordering": _NOT_ATOMIC}
+        properties: dict[str, Attribute] = {"alignment": _alignment(alignment), "ordering": _NOT_ATOMIC}
         value = self.make(llvm.LoadOp, [pointer], stored, properties)
         if stored is type:
             return value
@@ -261,12 +280,13 @@ class FunctionBuilder:
         stored = storage_type(value.type)
         if stored is not value.type:
             value = self.make(llvm.ZExtOp, [value], stored)
-        properties: dict[str, Attribute] = {"alignment": IntegerAttr(alignment, i64), "ordering": _NOT_ATOMIC}
+        properties: dict[str, Attribute] = {"alignment": _alignment(alignment), "ordering": _NOT_ATOMIC}
         self.add(llvm.StoreOp.create(operands=[value, pointer], properties=properties))
 
 
 _ONE_DYNAMIC = DenseArrayBase.from_list(i32, [llvm.GEP_USE_SSA_VAL])
 _NO_FLAGS = IntegerAttr(0, 32)
+_UNIT = UnitAttr()
 _NOT_ATOMIC = IntegerAttr(0, i64)
 
 __all__ = ["BUFFER_ALIGNMENT", "FunctionBuilder", "element_bytes", "lanes", "lowered_type", "storage_type"]
