@@ -57,8 +57,8 @@ class IndexSpace:
         """The name of an index value."""
         found = self._names.get(value)
         if found is None:
+            extent = self._extent_of(value)  # which may name other values, so it comes before counting them
             found = f"v${len(self._names)}"
-            extent = self._extent_of(value)
             self._bind(found, value, (None, None) if extent is None else self._interval(extent))
             if extent is not None:
                 self.extents[found] = extent

@@ -121,4 +121,6 @@ def own_nest(block: BlockOp) -> Operation:
 
 def _loop_hint(hint: str | None) -> str | None:
     """Iterators are called ``%vi`` by custom, their loops ``%i``."""
-    return hint[1:] if hint is not None and len(hint) > 1 and hint[0] == "v" else hint
+    if hint is None or len(hint) < 2 or hint[0] != "v":
+        return hint
+    return f"i{hint[1:]}" if hint[1].isdigit() else hint[1:]
