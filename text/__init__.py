@@ -3,9 +3,10 @@
     module = parse_module(text, filename="model.ir", context=context)
     print_module(module)
 
-Parts: ``core.lark`` (the generic form), ``grammar.py`` (adds the pretty forms of the dialects in use), ``formats.py`` (pretty
-forms from ``assembly_format``), ``fragment.py`` (how a dialect gives its own syntax), ``syntax/`` (fragments for xDSL's
-dialects), ``tables.py`` and ``driver.py`` (tables and token loop), ``builder.py`` (makes the IR), ``printer.py``, ``errors.py``.
+Parts: ``core.lark`` (the generic form), ``grammar.py`` (adds the pretty forms of the dialects in use), ``formats.py``
+(pretty forms from ``assembly_format``), ``fragment.py`` (how a dialect gives its own syntax), ``syntax/`` (fragments
+for xDSL's dialects), ``tables.py`` and ``driver.py`` (tables and token loop), ``builder.py`` (makes the IR),
+``printer.py``, ``errors.py``.
 """
 
 from .parser import parse_attribute, parse_module, parse_type

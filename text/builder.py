@@ -1,10 +1,10 @@
 """Builds operations, blocks and regions while the text is parsed: values, scopes, forward references, locations.
 
-One :class:`Builder` holds the state of one text. Its methods reduce the rules of ``core.lark`` (attributes and expressions:
-``reduce_attrs.py``, ``reduce_exprs.py``) and are what a dialect's syntax works with (``fragment.py``).
+One :class:`Builder` holds the state of one text. Its methods reduce the rules of ``core.lark`` (attributes and
+expressions: ``reduce_attrs.py``, ``reduce_exprs.py``) and are what a dialect's syntax works with (``fragment.py``).
 
-Names live in one flat table; a region keeps a list of the names it defined and removes them at its ``}``. A use before the
-definition makes a typed placeholder, replaced when the definition comes.
+Names live in one flat table; a region keeps a list of the names it defined and removes them at its ``}``. A use
+before the definition makes a typed placeholder, replaced when the definition comes.
 """
 
 from __future__ import annotations
@@ -297,24 +297,25 @@ class Builder(AttributeReductions, ExpressionReductions):
 
     def resolve(self, operand: Operand, type_: Attribute) -> SSAValue:
         """The value an operand names, of this type; a placeholder if it is not defined yet."""
-        token, index = operand if type(operand) is tuple else (operand, 0)
+        token: Token
+        token, index = operand if type(operand) is tuple else (operand, 0)  # type: ignore[assignment]
         defined = self.values.get(token)
         if defined is not None:
             if index >= len(defined):
-                raise SyntaxFault(f"{token} has {len(defined)} results, found #{index}", token)  # type: ignore[arg-type]
+                raise SyntaxFault(f"{token} has {len(defined)} results, found #{index}", token)
             value: SSAValue = defined[index]
             if value.type is not type_ and value.type != type_:
                 message = f"{token} has type {value.type}, expected {type_}"
-                raise SyntaxFault(message, token)  # type: ignore[arg-type]
+                raise SyntaxFault(message, token)
             return value
         uses = self.forward.setdefault(str(token), {})
         if index in uses:
             if uses[index][0].type != type_:
                 message = f"{token} is used with type {type_} and before with type {uses[index][0].type}"
-                raise SyntaxFault(message, token)  # type: ignore[arg-type]
+                raise SyntaxFault(message, token)
             return uses[index][0]
         placeholder = Placeholder(type_)
-        uses[index] = (placeholder, token)  # type: ignore[assignment]
+        uses[index] = (placeholder, token)
         return placeholder
 
     def resolve_all(self, operands: Sequence[Operand], types: Sequence[Attribute]) -> list[SSAValue]:
@@ -325,10 +326,11 @@ class Builder(AttributeReductions, ExpressionReductions):
 
     def defined(self, operand: Operand) -> SSAValue:
         """The value an operand names, whatever its type; it must be defined before."""
-        token, index = operand if type(operand) is tuple else (operand, 0)
+        token: Token
+        token, index = operand if type(operand) is tuple else (operand, 0)  # type: ignore[assignment]
         found = self.values.get(token)
         if found is None:
-            raise SyntaxFault(f"use of undefined value {token}", token)  # type: ignore[arg-type]
+            raise SyntaxFault(f"use of undefined value {token}", token)
         return self.resolve(operand, found[min(index, len(found) - 1)].type)
 
     def define(self, token: Token, values: Sequence[SSAValue]) -> None:
@@ -360,7 +362,7 @@ class Builder(AttributeReductions, ExpressionReductions):
             placeholder.replace_all_uses_with(values[index])
 
     def _shadow(self, token: Token) -> None:
-        """A name that is defined outside may be defined again in an isolated region; whether this one is, is seen later."""
+        """A name of an outer region may be defined again in an isolated one; whether this one is, is seen later."""
         scopes = self.scopes
         if not scopes or token in scopes[-1].names:
             raise SyntaxFault(f"redefinition of value {token}", token)
@@ -460,7 +462,7 @@ class Builder(AttributeReductions, ExpressionReductions):
     # ---- for the syntax of dialects ----
 
     def error(self, message: str, token: Token | None = None) -> Exception:
-        """An error at a token, to be raised; without a token, raise ``ValueError`` to point at the operation's name."""
+        """An error at a token, to be raised; ``ValueError`` points at the operation's name."""
         return ValueError(message) if token is None else SyntaxFault(message, token)
 
     def ensure_terminator(self, op: Operation) -> None:

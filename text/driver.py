@@ -2,12 +2,12 @@
 
 Lark's own lexer and parser do the same at half the speed. What this loop adds to LALR:
 
-- one regular expression cuts every token, whatever the state; only the few terminals that it does not know (``4x8x`` after
-  ``tensor<``) are tried first, in states that accept them;
+- one regular expression cuts every token, whatever the state; only the few terminals that it does not know (``4x8x``
+  after ``tensor<``) are tried first, in states that accept them;
 - a word is a keyword if the state accepts that keyword, else the name of an operation if the state accepts its class of
   operations, else a scalar type, else an identifier: no word is reserved;
-- operations of one shape share a terminal, looked up from the word (``Vocabulary.op_terminal``), so that tables depend on
-  the shapes and not on the names;
+- operations of one shape share a terminal, looked up from the word (``Vocabulary.op_terminal``), so that tables depend
+  on the shapes and not on the names;
 - ``#dialect.attr`` and ``!dialect.type`` become one of a few terminals, by how the class is written; where the class is
   parsed by xDSL itself the token is the whole ``#dialect.attr<...>``.
 """
@@ -79,7 +79,9 @@ class Vocabulary(Protocol):
 class HasVocabulary(Protocol):
     """The builder, as far as the loop knows it: the functions that reduce rules get it as their first argument."""
 
-    vocabulary: Vocabulary
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What the text's words stand for."""
 
 
 def describe(error: Exception) -> str:
@@ -94,6 +96,10 @@ def describe(error: Exception) -> str:
 _SPACE = r"[ \t\r\n]*+(?://[^\n]*+[ \t\r\n]*+)*+"
 """Possessive: at the end of a file nothing follows, and backtracking would take tokens out of a comment."""
 _GROUPS = ("PCT_ID", "BARE_ID", "STRING", "FLOAT", "HEX", "INT", "HASH_NUM", "HASH", "BANG", "AT_ID", "CARET_ID")
+_KINDS = ("", *(f"${group}" for group in _GROUPS))
+_WORD_GROUP = 1 + _GROUPS.index("BARE_ID")
+_ATTRIBUTE_GROUPS = (1 + _GROUPS.index("HASH"), 1 + _GROUPS.index("BANG"))
+_PUNCTUATION_GROUP = 1 + len(_GROUPS)
 _DIALECT_NAME = r"[a-zA-Z$._-][\w$.-]*"
 _PUNCTUATION = r"->|::|>=|<=|==|\.\.\.|\{-#|#-\}|[^\w\s]"
 _CLOSERS = {">": "<", ")": "(", "]": "[", "}": "{"}
@@ -131,7 +137,7 @@ Reduction = tuple[int, int, Any, Any, str]
 
 
 class Driver:
-    """Runs one grammar's tables; reusable, keeps no state of a text. ``resolve`` gives the function of an action's name."""
+    """Runs one grammar's tables; keeps no state of a text. ``resolve`` gives the function of an action's name."""
 
     def __init__(self, tables: Tables, resolve: Callable[[str], Callable[..., Any]]) -> None:
         self.tables = tables
@@ -215,8 +221,7 @@ class Driver:
 
     def _run(self, text: str, builder: HasVocabulary, start: str, pos: int, end: int, place: list[int]) -> Any:
         vocabulary = builder.vocabulary
-        match_token = self._match
-        all_actions, all_gotos, defaults, special = self._actions, self._gotos, self._defaults, self._special
+        all_actions, all_gotos, defaults, lex = self._actions, self._gotos, self._defaults, self._lex
         state = self.tables.start_states[start]
         final = self.tables.end_states[start]
         states = [state]
@@ -224,6 +229,7 @@ class Driver:
         limit = MAX_ATTRIBUTE_DEPTH
         kind = ""  # of the token read ahead, "" where none is
         token: Any = None
+        act: Any
         while True:
             actions = all_actions[state]
             if actions is None:
@@ -231,40 +237,12 @@ class Driver:
             act = None if kind else defaults[state]
             if act is None:
                 if not kind:
-                    found = special[state] and special[state](text, pos, end)  # type: ignore[misc]
-                    if found:
-                        kind = "$" + found.lastgroup
-                        token = Token(found[kind[1:]])
-                        token.pos = found.start(kind[1:])
-                        pos = found.end()
-                    elif (found := match_token(text, pos, end)) is None:
-                        kind, token = self._at_end(text, pos, end)
-                    else:
-                        group = found.lastindex
-                        pos = found.end()
-                        word = found[group]
-                        if group == 12:
-                            kind = token = word
-                            if word not in actions and len(word) > 1:
-                                kind = token = word[0]
-                                pos += 1 - len(word)
-                        else:
-                            token = Token(word)
-                            token.pos = pos - len(word)
-                            if group == 1:
-                                kind = "$PCT_ID"
-                            elif group == 2:
-                                kind = word if word in actions else self._word_kind(word, actions, vocabulary)
-                            elif group == 8 or group == 9:
-                                kind, token = self._attr_kind(text, token, end, vocabulary)
-                                pos = token.pos + len(token)
-                            else:
-                                kind = "$" + _GROUPS[group - 1]
+                    kind, token, pos = lex(text, pos, end, state, actions, vocabulary)
                     place[0] = pos - len(token)
                 act = actions.get(kind)
                 if act is None:
-                    act = self._recover_kind(text, kind, token, pos, states, values, actions, vocabulary)
-                    kind, token, pos, act = act
+                    kind, token, pos = self._second_reading(text, kind, token, pos, states, values, actions)
+                    act = actions[kind]
                 if type(act) is int:
                     states.append(act)
                     values.append(token)
@@ -297,6 +275,36 @@ class Driver:
             values.append(value)
             if state == final and kind == END:
                 return value
+
+    # ---- tokens ----
+
+    def _lex(
+        self, text: str, pos: int, end: int, state: int, actions: dict[str, Any], vocabulary: Vocabulary
+    ) -> tuple[str, Any, int]:
+        """The next token: its terminal, its text and where it ends."""
+        found: Any
+        special = self._special[state]
+        if special is not None and (found := special(text, pos, end)) is not None:
+            name = found.lastgroup
+            return f"${name}", make_token(found[name], found.start(name)), found.end()
+        found = self._match(text, pos, end)
+        if found is None:
+            kind, token = self._at_end(text, pos, end)
+            return kind, token, end
+        group, pos = found.lastindex, found.end()
+        word = found[group]
+        if group == _PUNCTUATION_GROUP:
+            if word not in actions and len(word) > 1:
+                return word[0], word[0], pos + 1 - len(word)
+            return word, word, pos
+        token = Token(word)
+        token.pos = pos - len(word)
+        if group == _WORD_GROUP:
+            return word if word in actions else self._word_kind(word, actions, vocabulary), token, pos
+        if group in _ATTRIBUTE_GROUPS:
+            kind, token = self._attr_kind(text, token, end, vocabulary)
+            return kind, token, token.pos + len(token)
+        return _KINDS[group], token, pos
 
     def _at_end(self, text: str, pos: int, end: int) -> tuple[str, Token]:
         """The end of the text, or a character that begins no token."""
@@ -335,23 +343,14 @@ class Driver:
                 raise SyntaxFault(f"unbalanced brackets after '{token}'", token)
         return kind, make_token(text[token.pos : stop], token.pos)
 
-    def _recover_kind(
-        self,
-        text: str,
-        kind: str,
-        token: Any,
-        pos: int,
-        states: list[int],
-        values: list[Any],
-        actions: dict[str, Any],
-        vocabulary: Vocabulary,
-    ) -> tuple[str, Any, int, Any]:
-        """Second readings of a token that the state does not accept."""
+    def _second_reading(
+        self, text: str, kind: str, token: Any, pos: int, states: list[int], values: list[Any], actions: dict[str, Any]
+    ) -> tuple[str, Token, int]:
+        """Another reading of a token that the state does not accept; :class:`Unexpected` if there is none."""
         if kind == "<" and "$ANGLE_BODY" in actions:
             stop = scan_balanced(text, pos - 1)
             if stop > 0:
-                token = make_token(text[pos - 1 : stop], pos - 1)
-                return "$ANGLE_BODY", token, stop, actions["$ANGLE_BODY"]
+                return "$ANGLE_BODY", make_token(text[pos - 1 : stop], pos - 1), stop
         if not isinstance(token, Token):
             token = make_token(token, pos - len(token))
         raise Unexpected(states, values, token, kind)

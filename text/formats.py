@@ -1,12 +1,13 @@
 """Rules and builders from ``assembly_format``: every declaratively formatted operation gets its pretty form for free.
 
-An operation's format is a sequence of directives (operands, types, attributes, keywords, optional groups). It becomes a
-*shape*, the sequence of grammar symbols, and a *plan*, which says where each child goes. Operations of one shape share a rule
-and a terminal. xDSL's own machinery then infers the types and builds the operation, so both agree on what a format means.
+An operation's format is a sequence of directives (operands, types, attributes, keywords, optional groups). It becomes
+a *shape*, the sequence of grammar symbols, and a *plan*, which says where each child goes. Operations of one shape
+share a rule and a terminal. xDSL's own machinery then infers the types and builds the operation, so both agree on
+what a format means.
 
-A format may be ambiguous where an optional part is absent (``$operands`` at the end, before an operation with results).
-LALR takes the optional part; :func:`FormatSyntax.printable` refuses the pretty form of just those operations whose text would
-be read otherwise.
+A format may be ambiguous where an optional part is absent (``$operands`` at the end, before an operation with
+results). LALR takes the optional part; :func:`FormatSyntax.printable` refuses the pretty form of just those
+operations whose text would be read otherwise.
 """
 
 from __future__ import annotations
@@ -14,13 +15,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseArrayBase,
-    DictionaryAttr,
     FloatAttr,
     IntegerAttr,
     StringAttr,
@@ -37,9 +37,11 @@ from xdsl.irdl import declarative_assembly_format as f
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from .ambiguity import FOLLOW_OPERATION, FOLLOW_TERMINATOR, Groups, Items, guards
+from .dense import pack_elements
 from .driver import SyntaxFault, Token, describe
 from .fragment import AttrSyntax, fragment_of
-from .reduce_attrs import UNIT, pack_elements, unquote
+from .reduce_attrs import UNIT, unquote
 
 Setter = Callable[[Any, f.ParsingState, Any], None]
 """``set(builder, state, child)``."""
@@ -50,13 +52,13 @@ class Unsupported(Exception):
 
 
 @dataclass(eq=False)
-class Sequence_:
+class Shape:
     """A shape and its plan."""
 
     symbols: list[str] = field(default_factory=list)
     plan: list[tuple[int, Setter]] = field(default_factory=list)
     """(position of the child, or -1 for none; setter)."""
-    directives: list[tuple[str, f.Directive]] = field(default_factory=list)
+    directives: Items = field(default_factory=list)
     """The directive behind each symbol, for the check of ambiguity."""
 
     def add(self, directive: f.Directive, symbol: str, setter: Setter | None = None) -> None:
@@ -75,7 +77,7 @@ class FormatSyntax:
     rule: str
     helpers: tuple[str, ...]
     """Rules that the shape uses."""
-    sequence: Sequence_
+    sequence: Shape
     program: f.FormatProgram
     guards: tuple[Callable[[Any], bool], ...]
     """Conditions on an operation under which its text reads back as printed."""
@@ -119,7 +121,7 @@ class FormatSyntax:
         return all(guard(op) for guard in guards)
 
 
-def run_plan(sequence: Sequence_, builder: Any, state: f.ParsingState, children: Sequence[Any]) -> None:
+def run_plan(sequence: Shape, builder: Any, state: f.ParsingState, children: Sequence[Any]) -> None:
     """Puts the children of a shape where they belong."""
     for position, setter in sequence.plan:
         setter(builder, state, None if position < 0 else children[position])
@@ -135,25 +137,26 @@ def _format_syntax(cls: type[Operation]) -> FormatSyntax | str:
     if not issubclass(cls, IRDLOperation) or cls.get_irdl_definition().assembly_format is None:
         return "it has no assembly format"
     program = _program(cls)
-    shape = _Shape()
+    maker = _ShapeMaker()
     try:
-        sequence = shape.sequence(program.stmts)
+        sequence = maker.sequence(program.stmts)
     except Unsupported as reason:
         return str(reason)
     follow = FOLLOW_TERMINATOR if cls.has_trait(IsTerminator) else FOLLOW_OPERATION
     return FormatSyntax(
         op=cls,
         rule=" ".join(sequence.symbols),
-        helpers=tuple(shape.helpers.values()),
+        helpers=tuple(maker.helpers.values()),
         sequence=sequence,
         program=program,
-        guards=tuple(_guards(sequence.directives, follow, shape)),
-        guards_inside=tuple(_guards(sequence.directives, FOLLOW_OPERATION, shape)),
+        guards=tuple(guards(sequence.directives, follow, maker.groups)),
+        guards_inside=tuple(guards(sequence.directives, FOLLOW_OPERATION, maker.groups)),
     )
 
 
 def _program(cls: type[IRDLOperation]) -> f.FormatProgram:
-    """The parsed format. xDSL keeps it in the closure of the print function it makes; parsing it again costs .3 ms."""
+    """The parsed format. xDSL keeps it in the closure of the print function it makes; parsing it again costs .3
+    ms."""
     for cell in getattr(cls.print, "__closure__", None) or ():
         if isinstance(cell.cell_contents, f.FormatProgram):
             return cell.cell_contents
@@ -164,18 +167,18 @@ def _program(cls: type[IRDLOperation]) -> f.FormatProgram:
 # ---- directives to symbols ----
 
 
-class _Shape:
+class _ShapeMaker:
     """Collects the helper rules (optional groups, bodies of attributes) that one format needs."""
 
     def __init__(self) -> None:
         self.helpers: dict[str, str] = {}
         self.present: set[str] = set()
         """Variables that are there wherever the optional group around is."""
-        self.groups: dict[str, tuple[list[tuple[str, f.Directive]], list[tuple[str, f.Directive]]]] = {}
+        self.groups: Groups = {}
 
-    def sequence(self, directives: Sequence[f.FormatDirective], present: bool = False) -> Sequence_:
+    def sequence(self, directives: Sequence[f.FormatDirective], present: bool = False) -> Shape:
         """Shape of directives; ``present``: the first one is not absent (it stands first in an optional group)."""
-        out = Sequence_()
+        out = Shape()
         for directive in directives:
             if isinstance(directive, f.WhitespaceDirective):
                 continue
@@ -186,7 +189,7 @@ class _Shape:
             present = False
         return out
 
-    def _group(self, out: Sequence_, group: f.OptionalGroupDirective) -> None:
+    def _group(self, out: Shape, group: f.OptionalGroupDirective) -> None:
         outer, self.present = self.present, self.present | _names(group.anchor)
         then = self.sequence([group.then_first, *group.then_elements], present=True)
         self.present = outer
@@ -209,7 +212,7 @@ class _Shape:
 
         out.add(group, name, set_group)
 
-    def _directive(self, out: Sequence_, d: f.FormatDirective, present: bool) -> None:
+    def _directive(self, out: Shape, d: f.FormatDirective, present: bool) -> None:
         opt = "" if present or self.present & _names(d) else "_opt"
         match d:
             case f.PunctuationDirective():
@@ -252,7 +255,7 @@ class _Shape:
             case _:
                 raise Unsupported(f"directive {type(d).__name__} has no rule")
 
-    def _type(self, out: Sequence_, d: f.TypeDirective, opt: str) -> None:
+    def _type(self, out: Shape, d: f.TypeDirective, opt: str) -> None:
         inner = d.inner
         if isinstance(inner, f.VariadicOperandVariable | f.VariadicResultVariable | f.OperandsOrResultDirective):
             out.add(d, f"types{opt}", lambda b, s, v: inner.set_types(s, v))
@@ -261,7 +264,7 @@ class _Shape:
         else:
             out.add(d, "type", lambda b, s, v: inner.set_types(s, (v,)))
 
-    def _attribute(self, out: Sequence_, d: f.AttributeVariable, present: bool) -> None:
+    def _attribute(self, out: Shape, d: f.AttributeVariable, present: bool) -> None:
         opt = d.is_optional and not present and d.name not in self.present
         match d:
             case f.SymbolNameAttributeVariable():
@@ -279,7 +282,7 @@ class _Shape:
             case _:
                 out.add(d, "attr_opt" if opt else "attr", lambda b, s, v: _set(d, s, v))
 
-    def _typed(self, out: Sequence_, d: f.TypedAttributeVariable, opt: bool) -> None:
+    def _typed(self, out: Shape, d: f.TypedAttributeVariable, opt: bool) -> None:
         type_ = d.unique_type
         if d.unique_base is not IntegerAttr and d.unique_base is not FloatAttr:
             raise Unsupported(f"a typed attribute of class {d.unique_base.__name__}")
@@ -331,7 +334,7 @@ def _literal(text: str) -> str:
 
 def _names(directive: f.Directive) -> set[str]:
     """The variable that a directive reads or writes the type of."""
-    inner = directive.inner if isinstance(directive, f.TypeDirective) else directive
+    inner: Any = directive.inner if isinstance(directive, f.TypeDirective) else directive
     named = isinstance(inner, f.VariadicVariable | f.OptionalVariable | f.AttributeVariable)
     return {inner.name} if named else set()
 
@@ -410,95 +413,6 @@ def _parse_body(builder: Any, cls: type[Attribute], token: Token) -> Attribute:
             raise SyntaxFault(describe(error), token) from error
         builder.memo[key] = found
     return cast(Attribute, found)
-
-
-# ---- ambiguity ----
-
-_TYPE = {"$SCALAR", "none", "tensor", "memref", "vector", "tuple", "complex", "(", "!"}
-_NUMBER = {"$INT", "$HEX", "$FLOAT", "-", "true", "false"}
-_ATTR = _TYPE | _NUMBER | {"$STRING", "unit", "[", "{", "@", "#", "affine_map", "affine_set", "dense", "dense_resource"}
-_ATTR |= {"array", "strided", "opaque", "loc"}
-FOLLOW_TERMINATOR = frozenset({"}", "^", "loc"})
-FOLLOW_OPERATION = FOLLOW_TERMINATOR | {"%", "$STRING", "$OP", "#", "!", "{-#"}
-_FIRST: dict[str, set[str]] = {
-    "operand": {"%"},
-    "operands": {"%"},
-    "type": _TYPE,
-    "types": _TYPE,
-    "fn_sig": {"("},
-    "attr": _ATTR,
-    "attr_dict": {"{"},
-    "attr_dict_kw": {"attributes"},
-    "region": {"{"},
-    "regions": {"{"},
-    "successor": {"^"},
-    "successors": {"^"},
-    "index_list": {"["},
-    "number_list": {"["},
-    "symbol": {"@"},
-    "number": _NUMBER,
-    "array_item": _NUMBER,
-    "enum_word": {"$STRING", "$WORD"},
-    "angle_body": {"<"},
-}
-_LISTS = {"operands", "types", "regions", "successors"}
-
-
-def _guards(
-    items: Sequence[tuple[str, f.Directive]], follow: frozenset[str], shape: _Shape
-) -> list[Callable[[Any], bool]]:
-    """One guard for each optional directive after which, when absent, the next token would be read as its own."""
-    guards: list[Callable[[Any], bool]] = []
-    ahead = set(follow)
-    after: f.Directive | None = None
-    for symbol, directive in reversed(items):
-        first, nullable = _first_of(symbol, shape)
-        base = symbol.removesuffix("_opt")
-        clash = first & ahead if nullable else set()
-        if isinstance(directive, f.AttrDictDirective) and clash == {"{"} and type(after) is f.AttributeVariable:
-            guards.append(partial(_is_no_dictionary, after))
-        elif clash or (base in _LISTS and "," in ahead):
-            guards.append(partial(_is_present, directive))
-        if symbol in shape.groups:
-            for branch in shape.groups[symbol]:
-                guards += _guards(branch, frozenset(ahead), shape)
-        ahead = first | ahead if nullable else first
-        after = directive
-    return guards
-
-
-def _is_no_dictionary(directive: f.AttributeVariable, op: Any) -> bool:
-    return not isinstance(directive.get(op), DictionaryAttr)
-
-
-def _first_of(symbol: str, shape: _Shape) -> tuple[set[str], bool]:
-    if symbol.startswith('"'):
-        return {symbol[1:-1]}, False
-    if symbol in shape.groups:
-        first: set[str] = set()
-        nullable = False
-        for branch in shape.groups[symbol]:
-            absent = True
-            for inner, _ in branch:
-                inner_first, absent = _first_of(inner, shape)
-                first |= inner_first
-                if not absent:
-                    break
-            nullable |= absent
-        return first, nullable
-    if symbol.startswith("optional_"):
-        return _first_of(symbol.removeprefix("optional_"), shape)[0], True
-    nullable = symbol.endswith("_opt") or symbol == "attr_dict_kw"
-    return _FIRST.get(symbol.removesuffix("_opt"), {"<"}), nullable
-
-
-def _is_present(directive: f.Directive, op: Any) -> bool:
-    if isinstance(directive, f.AttrDictDirective):
-        shown = op.attributes.keys() | (op.properties.keys() & directive.expected_properties)
-        return bool(shown - directive.reserved_attr_names)
-    if isinstance(directive, f.OptionalGroupDirective):
-        return directive.anchor.is_present(op)
-    return directive.is_present(op)
 
 
 __all__ = ["FormatSyntax", "UnitAttr", "attr_body_rule", "format_syntax", "short_hash"]

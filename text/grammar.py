@@ -1,9 +1,9 @@
 """Composes the grammar of a text from the generic form and the pretty forms of the dialects that occur in it.
 
-A :class:`Language` is what the words of one text mean: which class of operations or attributes a name stands for, how it is
-built, and which parse tables read it. The grammar is ``core.lark``, the fragments of the dialects, and one rule for each
-*shape* of an operation, in a fixed order: its text is the key of the cached tables (``tables.py``). Operations of one shape
-share a terminal, so an operation of a known shape changes no table.
+A :class:`Language` is what the words of one text mean: which class of operations or attributes a name stands for, how
+it is built, and which parse tables read it. The grammar is ``core.lark``, the fragments of the dialects, and one rule
+for each *shape* of an operation, in a fixed order: its text is the key of the cached tables (``tables.py``).
+Operations of one shape share a terminal, so an operation of a known shape changes no table.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import BuiltinAttribute, UnregisteredAttr, UnregisteredOp
-from xdsl.ir import Attribute, Operation, TypeAttribute
+from xdsl.dialects.builtin import UnregisteredAttr, UnregisteredOp
+from xdsl.ir import Attribute, BuiltinAttribute, Operation, TypeAttribute
 
 from .driver import Driver
 from .formats import FormatSyntax, attr_body_rule, format_syntax, short_hash
@@ -86,7 +86,7 @@ def fragment_problem(fragment: Fragment) -> str | None:
 
 def _is_own(fragment: Fragment) -> bool:
     root = __name__.partition(".")[0] + "."
-    owners = [s.build.__module__ for s in (*fragment.ops, *fragment.attributes)]
+    owners = [s.build.__module__ for s in fragment.ops] + [s.build.__module__ for s in fragment.attributes]
     return bool(owners) and all(owner.startswith(root) for owner in owners)
 
 

@@ -1,8 +1,9 @@
 """Parses ``.ir`` text: modules, single attributes, single types.
 
-The text is first scanned for the dialects it names, so that only their grammar is composed; then the token loop runs and the
-builder makes the IR. Whatever is wrong with a text is a :class:`~tilewright.core.diagnostics.DiagnosticError`. Parsing does
-not verify operations: that is the verifier's, after parsing.
+The text is first scanned for the dialects it names, so that only their grammar is composed; then the token loop runs
+and the builder makes the IR. Whatever is wrong with a text is a
+:class:`~tilewright.core.diagnostics.DiagnosticError`. Parsing does not verify operations: that is the verifier's,
+after parsing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .slices import parse_raw
 def parse_module(text: str, *, filename: str = "<stdin>", context: Context) -> ModuleOp:
     """The module that a text holds; several top-level operations are wrapped in one.
 
-    Raises :class:`~tilewright.core.diagnostics.DiagnosticError`, and nothing else, for text that is not well-formed."""
+    Raises :class:`~tilewright.core.diagnostics.DiagnosticError`, and nothing else, for malformed text."""
     module = _parse(text, filename, context, "start")
     assert isinstance(module, ModuleOp)
     return module

@@ -1,7 +1,7 @@
 """Text of builtin attributes where xDSL's own printing is not exact or not fast enough.
 
-What is not here prints itself (``BuiltinAttribute.print_builtin``). Floats: the shortest text in MLIR's spelling that reads
-back to the same bits, else the bits in hexadecimal.
+What is not here prints itself (``BuiltinAttribute.print_builtin``). Floats: the shortest text in MLIR's spelling that
+reads back to the same bits, else the bits in hexadecimal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Prints ``.ir`` text that ``parser.py`` reads back to the same IR.
 
-An operation is printed in its pretty form only where the grammar has one for it (``grammar.op_syntax_of``: a fragment or an
-``assembly_format``, the very rules the parser uses), else in the generic form. xDSL's own ``print`` methods are not used, as
-some of them lose attributes. :class:`Printer` is an xDSL printer, so that attributes and formats print themselves with it.
+An operation is printed in its pretty form only where the grammar has one for it (``grammar.op_syntax_of``: a fragment
+or an ``assembly_format``, the very rules the parser uses), else in the generic form. xDSL's own ``print`` methods are
+not used, as some of them lose attributes. :class:`Printer` is an xDSL printer, so that attributes and formats print
+themselves with it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from xdsl.dialects import builtin as b
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, BuiltinAttribute, Operation, Region, SSAValue, TypeAttribute
 from xdsl.printer import Printer as XdslPrinter
 
 from .grammar import Syntax, attr_syntax_of, op_syntax_of
@@ -65,7 +66,7 @@ class Printer(XdslPrinter):
 
     def __init__(self, *, generic: bool = False, locations: bool = False) -> None:
         self._chunks = _Chunks()
-        super().__init__(self._chunks, print_generic_format=generic, print_debuginfo=locations)  # type: ignore[arg-type]
+        super().__init__(self._chunks, print_generic_format=generic, print_debuginfo=locations)  # type: ignore
         self._parts = self._chunks.parts
         self._attr_texts: dict[int, tuple[Attribute, str]] = {}
         self._used: set[str] = set()
@@ -204,7 +205,7 @@ class Printer(XdslPrinter):
         self._attr_texts[id(attribute)] = (attribute, text)
 
     def _print_attribute(self, attribute: Attribute) -> None:
-        if isinstance(attribute, b.BuiltinAttribute):
+        if isinstance(attribute, BuiltinAttribute):
             if not print_builtin(self, attribute):
                 attribute.print_builtin(self)
             return
@@ -212,7 +213,7 @@ class Printer(XdslPrinter):
         if syntax is None:
             super().print_attribute(attribute)
             return
-        self._parts.append(("!" if isinstance(attribute, b.TypeAttribute) else "#") + attribute.name)
+        self._parts.append(("!" if isinstance(attribute, TypeAttribute) else "#") + attribute.name)
         syntax.print(self, attribute)
 
     def print_attr_dict(self, attr_dict: Mapping[str, Attribute]) -> None:
@@ -298,7 +299,8 @@ class Printer(XdslPrinter):
         print_empty_block: bool = True,
         print_block_terminators: bool = True,
     ) -> None:
-        """``{ ... }``; without ``print_entry_block_args`` the operation's header names the entry block's arguments."""
+        """``{ ... }``; without ``print_entry_block_args`` the operation's header names the entry block's
+        arguments."""
         blocks = list(region.blocks)
         if not blocks:
             self._parts.append("{")

@@ -17,7 +17,8 @@ from xdsl.context import Context
 from xdsl.dialects import builtin as b
 from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
 
-from .driver import SyntaxFault, Token
+from .dense import HexNumber, flatten, make_number, pack_elements, parse_int, static_shaped
+from .driver import SyntaxFault, Token, describe
 
 UNIT = b.UnitAttr()
 TRUE = b.IntegerAttr(-1, b.i1)
@@ -25,10 +26,6 @@ FALSE = b.IntegerAttr(0, b.i1)
 
 _ESCAPE = re.compile(r"\\(?:([nt\"\\])|([0-9a-fA-F]{2})|(.?))", re.DOTALL)
 _SIMPLE_ESCAPES = {"n": b"\n", "t": b"\t", '"': b'"', "\\": b"\\"}
-
-
-class HexNumber(str):
-    """A number written in hexadecimal: the bits of a float, or an integer."""
 
 
 def unquote(token: Token) -> str:
@@ -97,7 +94,7 @@ class AttributeReductions:
 
     def integer(self, token: Token) -> int:
         """A decimal integer."""
-        return _parse_int(token)
+        return parse_int(token)
 
     def hex_integer(self, token: Token) -> int:
         """A hexadecimal integer."""
@@ -105,7 +102,7 @@ class AttributeReductions:
 
     def neg_integer(self, token: Token) -> int:
         """``-`` and an integer."""
-        return -_parse_int(token)
+        return -parse_int(token)
 
     num_int = integer
     num_neg_int = neg_integer
@@ -246,7 +243,7 @@ class AttributeReductions:
         try:
             return cls.new(params)
         except Exception as error:
-            raise SyntaxFault(f"'{name}': {_one_line(error)}", token) from error
+            raise SyntaxFault(f"'{name}': {describe(error)}", token) from error
 
     def attr_raw(self, token: Token) -> Attribute:
         """``#dialect.attr<...>`` of a class that parses itself: xDSL's attribute parser reads the text."""
@@ -259,18 +256,18 @@ class AttributeReductions:
 
     def dense_empty(self, token: Token, type_: Attribute) -> Attribute:
         """``dense<> : tensor<0xf32>``."""
-        shaped = _static_shaped(token, type_)
+        shaped = static_shaped(token, type_)
         if prod(shaped.get_shape()) != 0:
             raise SyntaxFault(f"an empty literal for {type_}, which has {prod(shaped.get_shape())} elements", token)
         return b.DenseIntOrFPElementsAttr(cast(Any, type_), b.BytesAttr(b""))
 
     def dense_attr(self, token: Token, value: Any, type_: Attribute) -> Attribute:
         """``dense<1.0>`` (all elements) or ``dense<[[1, 2], [3, 4]]>``."""
-        shaped = _static_shaped(token, type_)
+        shaped = static_shaped(token, type_)
         shape: list[int] = []
         flat = [value]
         if type(value) is list:
-            flat = _flatten(value, shape, token)
+            flat = flatten(value, shape, token)
             if shape != list(shaped.get_shape()):
                 raise SyntaxFault(f"literal has shape {shape}, the type {list(shaped.get_shape())}", token)
         data = pack_elements(cast(Any, type_).element_type, flat, token)
@@ -280,7 +277,7 @@ class AttributeReductions:
 
     def dense_hex(self, token: Token, text: Token, type_: Attribute) -> Attribute:
         """``dense<"0x...">``: the elements' bytes."""
-        shaped = _static_shaped(token, type_)
+        shaped = static_shaped(token, type_)
         count = prod(shaped.get_shape())
         body = unquote(text)
         try:
@@ -368,7 +365,7 @@ class AttributeReductions:
         if found is None:
             parts = "".join(dims.split()).split("x")[:-1]
             scalable = b.ArrayAttr(b.BoolAttr.from_bool(p[0] == "[") for p in parts)
-            found = self.memo[key] = b.VectorType(element, [_parse_int(p.strip("[]")) for p in parts], scalable)
+            found = self.memo[key] = b.VectorType(element, [parse_int(p.strip("[]")) for p in parts], scalable)
         return cast(Attribute, found)
 
     def vector_scalar(self, element: Attribute) -> Attribute:
@@ -419,108 +416,8 @@ class AttributeReductions:
         return found
 
 
-def make_number(value: int | float | HexNumber, type_: Attribute) -> Attribute:
-    """The integer or float attribute of a number."""
-    if isinstance(type_, b.AnyFloat):
-        if isinstance(value, HexNumber):
-            return b.FloatAttr(b.FloatData(_bits_to_float(value, type_)), type_)
-        return b.FloatAttr(float(value), type_)
-    if not isinstance(type_, b.IntegerType | b.IndexType):
-        raise ValueError(f"a number cannot have type {type_}")
-    if isinstance(value, float):
-        raise ValueError(f"a float cannot have type {type_}")
-    return b.IntegerAttr(int(value, 16) if isinstance(value, HexNumber) else value, type_)
-
-
-def pack_elements(element: Attribute, values: Sequence[Any], token: Token) -> bytes:
-    """Bytes of dense elements; numbers as :class:`AttributeReductions` makes them."""
-    if isinstance(element, b.ComplexType):
-        for value in values:
-            if type(value) is not tuple:
-                raise SyntaxFault("elements of a complex type must be pairs (re, im)", token)
-        return pack_elements(element.element_type, [part for pair in values for part in pair], token)
-    if any(type(v) is tuple for v in values):
-        raise SyntaxFault(f"pairs are elements of complex types, not of {element}", token)
-    try:
-        if isinstance(element, b.AnyFloat):
-            return (
-                b"".join(_pack_float(element, v) for v in values)
-                if _any_hex(values)
-                else element.pack([float(v) for v in values])
-            )
-        if isinstance(element, b.IntegerType | b.IndexType):
-            return _pack_ints(element, values)
-    except (ValueError, OverflowError, NotImplementedError, Exception) as error:
-        raise SyntaxFault(f"elements of type {element}: {_one_line(error)}", token) from error
-    raise SyntaxFault(f"dense elements cannot have type {element}", token)
-
-
-def _any_hex(values: Sequence[Any]) -> bool:
-    return any(isinstance(v, HexNumber) for v in values)
-
-
-def _pack_float(element: Any, value: Any) -> bytes:
-    if isinstance(value, HexNumber):
-        return _hex_bytes(value, element)
-    return cast(bytes, element.pack([float(value)]))
-
-
-def _pack_ints(element: b.IntegerType | b.IndexType, values: Sequence[Any]) -> bytes:
-    out: list[int] = []
-    boolean = element == b.i1
-    for value in values:
-        if type(value) is float:
-            raise ValueError("found a float")
-        if type(value) is bool and not boolean:
-            raise ValueError("true and false are elements of i1")
-        number = int(value, 16) if isinstance(value, HexNumber) else int(value)
-        out.append(element.get_normalized_value(number) if isinstance(element, b.IntegerType) else number)
-    return element.pack(out)
-
-
-def _hex_bytes(text: HexNumber, type_: Any) -> bytes:
-    value = int(text, 16)
-    if value.bit_length() > type_.bitwidth:
-        raise ValueError(f"{text} has more bits than {type_}")
-    return value.to_bytes(type_.compile_time_size, "little")
-
-
-def _bits_to_float(text: HexNumber, type_: Any) -> float:
-    return cast(float, next(iter(type_.iter_unpack(_hex_bytes(text, type_)))))
-
-
-def _parse_int(text: str) -> int:
-    if len(text) > 4000:
-        raise ValueError("integer literal is too long")
-    return int(text)
-
-
-def _flatten(value: list[Any], shape: list[int], token: Token) -> list[Any]:
-    flat: list[Any] = value
-    shape.append(len(flat))
-    while flat and type(flat[0]) is list:
-        size = len(flat[0])
-        if any(type(x) is not list or len(x) != size for x in flat):
-            raise SyntaxFault("dense literal has rows of different lengths", token)
-        shape.append(size)
-        flat = [y for x in flat for y in x]
-    if any(type(x) is list for x in flat):
-        raise SyntaxFault("dense literal has rows of different lengths", token)
-    return flat
-
-
-def _static_shaped(token: Token, type_: Attribute) -> b.ShapedType:
-    if not isinstance(type_, b.TensorType | b.VectorType | b.MemRefType):
-        raise SyntaxFault(f"a dense literal needs a tensor, vector or memref type, found {type_}", token)
-    if b.DYNAMIC_INDEX in type_.get_shape():
-        raise SyntaxFault(f"a dense literal needs a static shape, found {type_}", token)
-    if not isinstance(type_.element_type, b.AnyDenseElement):
-        raise SyntaxFault(f"dense elements cannot have type {type_.element_type}", token)
-    return type_
-
-
 def _dims(dims: str) -> list[int]:
-    return [b.DYNAMIC_INDEX if d == "?" else _parse_int(d) for d in "".join(dims.split()).split("x")[:-1]]
+    return [b.DYNAMIC_INDEX if d == "?" else parse_int(d) for d in "".join(dims.split()).split("x")[:-1]]
 
 
 def _make_memref(token: Token, shaped: tuple[str | None, Attribute], rest: tuple[Attribute, ...]) -> Attribute:
@@ -556,12 +453,6 @@ def _make_scalar(token: Token) -> Attribute:
     return found
 
 
-def _one_line(error: Exception) -> str:
-    from .driver import describe
-
-    return describe(error)
-
-
 def is_bare(cls: type[Attribute]) -> bool:
     """Whether the class is a parametrised attribute without parameters."""
     return issubclass(cls, ParametrizedAttribute) and not cls.get_irdl_definition().parameters
@@ -572,7 +463,7 @@ def attr_class_terminal(cls: type[Attribute]) -> str:
     kind = "TYPE" if issubclass(cls, TypeAttribute) else "ATTR"
     own_syntax = not issubclass(cls, ParametrizedAttribute) or issubclass(cls, Data)
     if not own_syntax:
-        parse = getattr(cls.parse_parameters, "__func__", None)
+        parse = getattr(getattr(cls, "parse_parameters", None), "__func__", None)
         own_syntax = parse is not ParametrizedAttribute.parse_parameters.__func__  # type: ignore[attr-defined]
     if own_syntax or issubclass(cls, b.UnregisteredAttr):
         return f"${kind}_RAW"

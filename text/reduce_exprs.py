@@ -1,8 +1,8 @@
 """Reductions of expressions: affine maps and sets, index expressions over SSA values, expressions over names.
 
-All are written in one grammar (sums, products, ``floordiv``, ``ceildiv``, ``mod``, ``min``, ``max``). A rule makes a tree of
-tuples; what the leaves stand for is decided by who uses it: dimensions and symbols of an affine map, operands of an
-operation (:meth:`index_exprs`), or symbolic names (:meth:`named_expr`).
+All are written in one grammar (sums, products, ``floordiv``, ``ceildiv``, ``mod``, ``min``, ``max``). A rule makes a
+tree of tuples; what the leaves stand for is decided by who uses it: dimensions and symbols of an affine map, operands
+of an operation (:meth:`index_exprs`), or symbolic names (:meth:`named_expr`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ExprTree = tuple[Any, ...]
 
 
 class IndexExprs(NamedTuple):
-    """Index expressions over operands: ``d0, d1, ...`` in ``exprs`` stand for ``operands`` in order of first appearance."""
+    """Index expressions; ``d0, d1, ...`` in ``exprs`` stand for ``operands``, in order of first appearance."""
 
     exprs: tuple[SymExpr, ...]
     operands: list[SSAValue]
@@ -141,7 +141,7 @@ class ExpressionReductions:
         return evaluate(tree, leaf)
 
     def index_map_exprs(self, tree: IndexMapTree) -> tuple[int, tuple[SymExpr, ...]]:
-        """Number of inputs of an index map, and its results over ``d0, d1, ...``; names that are no inputs stay symbols."""
+        """Number of inputs of an index map, and its results over ``d0, d1, ...`` and symbolic names."""
         from ..core.symbolic import sym
 
         names = _positions(tree.names)

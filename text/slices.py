@@ -1,7 +1,7 @@
 """Attributes whose class parses itself: xDSL's attribute parser reads their balanced ``<...>``.
 
-About a hundred attributes of xDSL's dialects have a hand-written parser. Their text is one token of the grammar, handed to
-xDSL's parser here; attributes of a fragment nested in it come back to the grammar.
+About a hundred attributes of xDSL's dialects have a hand-written parser. Their text is one token of the grammar,
+handed to xDSL's parser here; attributes of a fragment nested in it come back to the grammar.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """LALR tables of a grammar: built by Lark, kept on disk, bound to the functions that reduce the rules.
 
-Lark reads the grammar and computes the tables (about .1 s for the generic form, .4 s with ten dialects). What is kept is
-not Lark's own pickle but a small JSON record, in a private folder of the user, under the hash of the grammar's text and of
-Lark's version, so that a start with known dialects neither imports Lark nor analyses anything.
+Lark reads the grammar and computes the tables (about .1 s for the generic form, .4 s with ten dialects). What is kept
+is not Lark's own pickle but a small JSON record, in a private folder of the user, under the hash of the grammar's
+text and of Lark's version, so that a start with known dialects neither imports Lark nor analyses anything.
 
 The token loop that runs the tables is in ``driver.py``; composing the grammar's text is in ``grammar.py``.
 """
@@ -38,11 +38,11 @@ class GrammarError(Exception):
 
 
 @dataclass(frozen=True)
-class Rule_:
+class TableRule:
     """One alternative of a rule: ``size`` symbols become one ``origin``, made by the function called ``action``.
 
-    ``keep`` lists the positions of the children that the function gets (-1 stands for an absent ``[optional]``), ``splice``
-    those among them that are lists to be flattened (repetitions)."""
+    ``keep`` lists the positions of the children that the function gets (-1 stands for an absent ``[optional]``),
+    ``splice`` those among them that are lists to be flattened (repetitions)."""
 
     origin: str
     size: int
@@ -55,11 +55,11 @@ class Rule_:
 class Tables:
     """Parse tables. A literal terminal is named by its text, any other one by ``$`` and its name.
 
-    ``rows[s]`` and ``gotos[s]`` are flat lists ``[symbol index, action, ...]``; an action ``a >= 0`` shifts to that state,
-    ``a < 0`` reduces rule ``-a - 1``."""
+    ``rows[s]`` and ``gotos[s]`` are flat lists ``[symbol index, action, ...]``; an action ``a >= 0`` shifts to that
+    state, ``a < 0`` reduces rule ``-a - 1``."""
 
     symbols: list[str]
-    rules: list[Rule_]
+    rules: list[TableRule]
     rows: list[list[int]]
     gotos: list[list[int]]
     start_states: dict[str, int]
@@ -153,7 +153,7 @@ def _convert(lark: Lark, conflicts: list[str]) -> Tables:
     from lark.lexer import PatternStr
     from lark.parsers.lalr_analysis import Shift
 
-    table = lark.parser.parser._parse_table  # type: ignore[union-attr]
+    table = lark.parser.parser._parse_table
     names = {END: END}
     patterns: dict[str, str] = {}
     for terminal in lark.terminals:
@@ -196,8 +196,8 @@ def _convert(lark: Lark, conflicts: list[str]) -> Tables:
     )
 
 
-def _convert_rule(rule: Rule) -> Rule_:
-    """What the function that reduces ``rule`` gets: no literals, None for absent optional parts, repetitions flattened."""
+def _convert_rule(rule: Rule) -> TableRule:
+    """What the function that reduces a rule gets: no literals, None for absent ``[x]``, repetitions flattened."""
     origin = str(rule.origin.name)
     keep: list[int] = []
     splice: list[int] = []
@@ -222,12 +222,12 @@ def _convert_rule(rule: Rule) -> Rule_:
     else:
         body = " ".join(s.name for s in rule.expansion)
         raise GrammarError(f"the alternative '{origin}: {body}' has {len(keep)} children and no '-> name'")
-    return Rule_(origin, len(rule.expansion), action, tuple(keep), tuple(splice))
+    return TableRule(origin, len(rule.expansion), action, tuple(keep), tuple(splice))
 
 
 def _first_sets(rules: list[Rule], names: dict[str, str]) -> dict[str, list[str]]:
     """Terminals that may begin each of the nonterminals that messages have a word for."""
-    expansions: dict[str, list[list[Any]]] = {}
+    expansions: dict[str, list[Any]] = {}
     for rule in rules:
         expansions.setdefault(str(rule.origin.name), []).append(rule.expansion)
     first: dict[str, set[str]] = {name: set() for name in expansions}
@@ -252,7 +252,7 @@ def _first_sets(rules: list[Rule], names: dict[str, str]) -> dict[str, list[str]
 
 
 def cache_folder() -> Path | None:
-    """Private folder for compiled tables (``TILEWRIGHT_CACHE_DIR``, default ``~/.cache/tilewright``), None where there is none.
+    """Private folder for tables (``TILEWRIGHT_CACHE_DIR``, else ``~/.cache/tilewright``), None where there is none.
 
     A folder that others may write to, or that belongs to somebody else, is not used."""
     base = os.environ.get("TILEWRIGHT_CACHE_DIR")
@@ -296,5 +296,5 @@ def _store(path: Path, tables: Tables) -> None:
 
 
 def _from_record(record: dict[str, Any]) -> Tables:
-    rules = [Rule_(o, n, a, tuple(k), tuple(s)) for o, n, a, k, s in record.pop("rules")]
+    rules = [TableRule(o, n, a, tuple(k), tuple(s)) for o, n, a, k, s in record.pop("rules")]
     return Tables(rules=rules, **record)
