@@ -30,6 +30,7 @@ from xdsl.irdl import (
     IRDLOperation,
     VarConstraint,
     irdl_op_definition,
+    irdl_to_attr_constraint,
     operand_def,
     prop_def,
     result_def,
@@ -38,6 +39,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
+
+MASK = irdl_to_attr_constraint(I1) | irdl_to_attr_constraint(VectorType[I1])
 
 UNROLL_ATTRIBUTE = "tllvm.unroll"
 UNROLL_KINDS = ("full", "disable")
@@ -69,7 +72,7 @@ class FCmpOp(IRDLOperation):
     predicate = prop_def(StringAttr)
     lhs = operand_def(T)
     rhs = operand_def(T)
-    result = result_def(I1 | VectorType[I1])
+    result = result_def(MASK)
     traits = traits_def(Pure())
     assembly_format = "$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)"
 
@@ -96,7 +99,7 @@ class SelectOp(IRDLOperation):
 
     name = "tllvm.select"
     T: ClassVar = VarConstraint("T", AnyAttr())
-    condition = operand_def(I1 | VectorType[I1])
+    condition = operand_def(MASK)
     true_value = operand_def(T)
     false_value = operand_def(T)
     result = result_def(T)

@@ -21,7 +21,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from ...core.diagnostics import emit_error
 from .emit_rules import LITERALS, RULES
 from .emit_types import UnknownAttribute, constant_text, symbol_text, type_text
-from .math import MathFunction, UnknownFunction
+from .math import UnknownFunction
+from .math_text import MathFunction
 
 
 def emit_module(module: ModuleOp) -> str:

@@ -173,7 +173,7 @@ def _function_call(to: FunctionEmitter, op: llvm.CallOp) -> None:
     if op.TailCallKind.data != llvm.TailCallKind.NONE:
         emit_error(op, "is marked as a tail call, which the emitter does not know")
     if op.callee is not None:
-        callee, arguments = f"@{symbol_text(op.callee.string_value())}", op.args
+        callee, arguments = f"@{symbol_text(op.callee.root_reference.data)}", op.args
     else:
         callee, arguments = to.name(op.args[0]), op.args[1:]
     result = "void" if op.returned is None else type_text(op.returned.type)
@@ -286,7 +286,7 @@ def _math(to: FunctionEmitter, op: tllvm.MathOp) -> None:
 
 
 def _address(op: Any) -> str:
-    return f"@{symbol_text(op.global_name.string_value())}"
+    return f"@{symbol_text(op.global_name.root_reference.data)}"
 
 
 LITERALS: dict[type[Operation], tuple[Callable[[Any], str], frozenset[str]]] = {

@@ -86,8 +86,10 @@ def constant_text(value: Attribute, type: Attribute) -> str:
     raise UnknownAttribute(f"has constant {value}, which the emitter does not know")
 
 
-def scalar_text(value: float | int, type: Attribute) -> str:
+def scalar_text(value: object, type: Attribute) -> str:
     """One number as a constant of a scalar type."""
+    if not isinstance(value, int | float):
+        raise UnknownAttribute(f"has a constant {value}, expected a number")
     if isinstance(type, IntegerType):
         width = type.width.data
         wrapped = int(value) & ((1 << width) - 1)

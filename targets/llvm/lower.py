@@ -78,7 +78,7 @@ class ConvertLoopToLLVMPass(ModulePass):
                 block = kernel.parent_block()
                 assert block is not None
                 block.insert_ops_before(lower_kernel(kernel), kernel)
-                kernel.detach()
+                kernel.detach()  # type: ignore[no-untyped-call]
                 kernel.erase(safe_erase=False)
 
 
@@ -262,7 +262,7 @@ class FunctionLowering:
             count = count * extent
         if not count.is_const():
             emit_error(op, f"has {count} elements, expected a constant number for a local buffer")
-        element = storage_type(lowered_type(op.result.type.element_type, op))  # type: ignore[union-attr]
+        element = storage_type(lowered_type(op.result.type.element_type, op))
         self._stack_bytes += count.const_value() * element_bytes(element)
         if self._stack_bytes > MAX_STACK_BYTES:
             emit_error(op, f"brings local buffers to {self._stack_bytes} bytes, expected at most {MAX_STACK_BYTES}")

@@ -7,7 +7,7 @@ branches to the first block of code when the function is finished, so they domin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
     Float64Type,
     FloatAttr,
     IndexType,
+    IntAttr,
     IntegerAttr,
     IntegerType,
     LocationAttr,
@@ -188,7 +189,7 @@ class FunctionBuilder:
         kind: type[Operation],
         operands: Sequence[SSAValue],
         type: Attribute,
-        properties: dict[str, Attribute] | None = None,
+        properties: Mapping[str, Attribute] | None = None,
     ) -> SSAValue:
         """An operation with one result."""
         op = kind.create(operands=operands, result_types=[type], properties=properties or {})
@@ -238,7 +239,7 @@ class FunctionBuilder:
     # Memory.
     def stack_buffer(self, element: Attribute, count: int) -> SSAValue:
         """A buffer for the whole call of the function."""
-        op = llvm.AllocaOp(self.integer(1), llvm.LLVMArrayType(count, element), BUFFER_ALIGNMENT)
+        op = llvm.AllocaOp(self.integer(1), llvm.LLVMArrayType(IntAttr(count), element), BUFFER_ALIGNMENT)
         op.location = self.location
         self.entry.add_op(op)
         return op.results[0]

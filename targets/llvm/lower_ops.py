@@ -14,7 +14,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith, llvm, vector
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, VectorType, i1, i64
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+    i1,
+    i32,
+    i64,
+)
 from xdsl.dialects.llvm import FastMathAttr
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -137,7 +147,10 @@ def _divide(kind: str, signed: bool) -> Lowering:
 def _plain_division(build: FunctionBuilder, kind: str, signed: bool, a: SSAValue, b: SSAValue) -> SSAValue:
     if kind == "floor":
         return floor_division(build, a, b)
-    kinds = {"div": (llvm.UDivOp, llvm.SDivOp), "rem": (llvm.URemOp, llvm.SRemOp)}
+    kinds: dict[str, tuple[type[Operation], type[Operation]]] = {
+        "div": (llvm.UDivOp, llvm.SDivOp),
+        "rem": (llvm.URemOp, llvm.SRemOp),
+    }
     return build.make(kinds[kind][signed], [a, b], a.type)
 
 
@@ -147,8 +160,9 @@ def _is_harmless(value: SSAValue) -> bool:
         return False
     if isinstance(owner.value, IntegerAttr):
         return owner.value.value.data not in (0, -1)
-    numbers = getattr(owner.value, "get_values", tuple)()
-    return bool(numbers) and all(number not in (0, -1) for number in numbers)
+    if not isinstance(owner.value, DenseIntOrFPElementsAttr):
+        return False
+    return all(number not in (0, -1) for number in owner.value.get_values())
 
 
 def _ceil_divide(signed: bool) -> Lowering:
@@ -214,7 +228,8 @@ def _index_cast(signed: bool) -> Lowering:
 def _width(type: Attribute) -> int:
     element = type.element_type if isinstance(type, VectorType) else type
     assert isinstance(element, IntegerType)
-    return element.width.data
+    width: int = element.width.data
+    return width
 
 
 def _conversion(kind: str) -> Lowering:
@@ -298,8 +313,6 @@ def _position(build: FunctionBuilder, op: vector.ExtractOp | vector.InsertOp, dy
 
 
 def _shuffle(build: FunctionBuilder, op: vector.ShuffleOp, args: Sequence[SSAValue]) -> SSAValue:
-    from xdsl.dialects.builtin import DenseArrayBase, i32
-
     mask = DenseArrayBase.from_list(i32, list(op.mask.get_values()))
     return build.make(llvm.ShuffleVectorOp, args, _result(op), {"mask": mask})
 
@@ -319,8 +332,6 @@ def _mask(build: FunctionBuilder, op: vector.CreateMaskOp, args: Sequence[SSAVal
 
 def lane_numbers(build: FunctionBuilder, count: int) -> SSAValue:
     """The vector 0, 1, 2, ..."""
-    from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-
     type = VectorType(i64, [count])
     return build.constant_attribute(DenseIntOrFPElementsAttr.from_list(type, list(range(count))), type)
 
