@@ -36,7 +36,9 @@ def unpack(array: Array, map: IndexMapAttr, shape: Sequence[int]) -> Array:
 
 def _permute(array: Array, digits: Sequence[Digit], shape: Sequence[int]) -> Array:
     """Pad each dimension to the product of its digits, split it, and bring the digits into the order of the results."""
-    padding, split, axes = [], [], dict[tuple[int, int], int]()
+    padding: list[tuple[int, int]] = []
+    split: list[int] = []
+    axes: dict[tuple[int, int], int] = {}
     for dim, size in enumerate(array.shape):
         own = sorted((d for d in digits if d[0] == dim), key=lambda d: -d[1])
         for digit in own:

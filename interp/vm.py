@@ -24,7 +24,7 @@ from .packing import Array, pack
 def weight(interpreter: Interpreter, value: Attribute) -> Array:
     """The logical array of a constant's value; a recipe is evaluated."""
     if isinstance(value, SymbolRefAttr):
-        recipe = interpreter.find(value.string_value())
+        recipe = interpreter.find(value.root_reference.data)
         if not isinstance(recipe, RecipeOp):
             emit_error(interpreter.module, f"has no recipe {value}")
         return constant_array(Frame(interpreter), GraphConstantOp(value, recipe.type))
@@ -101,7 +101,7 @@ def _copy(frame: Frame, op: Operation, operands: list[Value]) -> Sequence[Value]
 
 
 def _call(frame: Frame, op: Operation, operands: list[Value]) -> Sequence[Value]:
-    kernel = frame.interpreter.find(cast(vm.CallOp, op).kernel.string_value())
+    kernel = frame.interpreter.find(cast(vm.CallOp, op).kernel.root_reference.data)
     if not isinstance(kernel, FuncOp):
         emit_error(op, "calls something that is no function of the module")
     frame.interpreter.call_function(kernel, operands)

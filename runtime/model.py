@@ -207,7 +207,7 @@ def _describe(tensors: Sequence[tuple[int | None, tuple[int, ...]]]) -> tuple[An
 
 def _context(image: bytes) -> tuple[Callable[[int], None], int]:
     context = process_pool().attach(image)
-    table = (ctypes.c_void_p * 4).from_address(context)
+    table = (ctypes.c_int64 * 4).from_address(context)
     native = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(table[3])
 
     def release(address: int) -> None:

@@ -48,7 +48,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
             import ml_dtypes
         except ImportError:
             raise ArtefactError(f"the model uses {name}, which needs the package 'ml_dtypes'") from None
-        return np.dtype(getattr(ml_dtypes, name))
+        small: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return small
     return np.dtype(name)
 
 
@@ -88,7 +89,8 @@ def adopt(
         count *= size
     memory = (ctypes.c_ubyte * (count * dtype.itemsize)).from_address(address)
     weakref.finalize(memory, release, address).atexit = False
-    return np.frombuffer(memory, dtype=dtype, count=count).reshape(shape)
+    array: Array = np.frombuffer(memoryview(memory).cast("B"), dtype, count)
+    return array.reshape(shape)
 
 
 def _to_numpy(value: Any, spec: TensorSpec, dtype: np.dtype[Any]) -> Array:

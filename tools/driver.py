@@ -16,7 +16,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 
@@ -31,10 +31,6 @@ Shapes = Mapping[str, Sequence[int | str | None]]
 PathLike = str | os.PathLike[str]
 
 
-@overload
-def compile(model: Any, *, output: PathLike, **options: Any) -> Path: ...
-@overload
-def compile(model: Any, *, output: None = None, **options: Any) -> Model: ...
 def compile(
     model: Any,
     *,
@@ -84,7 +80,8 @@ def resume(path: PathLike, **options: Any) -> Path | Model:
 
     Options are those of ``compile``.
     """
-    return compile(path, **options)
+    result: Path | Model = compile(path, **options)
+    return result
 
 
 def _compile_and_load(compilation: Compilation, module: ModuleOp, after: str) -> Model:

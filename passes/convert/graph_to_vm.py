@@ -3,7 +3,7 @@
 Before::
 
     func.func @main(%x: tensor<?x784xf32, #tw.enc<dims = [n]>>) -> tensor<?x10xf32, #tw.enc<dims = [n]>> {
-      %w = graph.constant dense_resource<w0> : tensor<784x10xf32> : tensor<784x10xf32>
+      %w = graph.constant dense_resource<w0> : tensor<784x10xf32>
       %0 = graph.call @dense(%x, %w) : (...) -> tensor<?x10xf32, #tw.enc<dims = [n]>>
       func.return %0 : tensor<?x10xf32, #tw.enc<dims = [n]>>
     }
@@ -33,6 +33,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DictionaryAttr,
     FunctionType,
     IntegerAttr,
     ModuleOp,
@@ -103,7 +104,7 @@ def output_names(function: FuncOp) -> list[str]:
     return _names(function.res_attrs, len(function.function_type.outputs), "output")
 
 
-def _names(attrs: ArrayAttr | None, count: int, word: str) -> list[str]:
+def _names(attrs: ArrayAttr[DictionaryAttr] | None, count: int, word: str) -> list[str]:
     found = [None] * count if attrs is None else [entry.data.get("tw.name") for entry in attrs]
     return [name.data if isinstance(name, StringAttr) else f"{word}{i}" for i, name in enumerate(found)]
 
@@ -290,7 +291,7 @@ class _Conversion:
         for type in expected[num_inputs + num_outputs : num_inputs + num_outputs + workspaces]:
             args.append(self._workspace(type, values, op))
         args += [self.symbols.value(values[name]) for name in symbols]
-        self._emit(CallOp(op.callee.string_value(), args), op)
+        self._emit(CallOp(op.callee.root_reference.data, args), op)
 
     def _inputs(self, op: GraphCallOp, kernel: FuncOp, expected: Sequence[Attribute]) -> list[SSAValue]:
         packed = _packed(kernel)

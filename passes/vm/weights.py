@@ -43,7 +43,7 @@ class Weight:
         value = self.op.value
         if isinstance(value, DenseResourceAttr):
             return value.resource_handle.data
-        return f"@{value.string_value()}" if isinstance(value, SymbolRefAttr) else "dense"
+        return f"@{value.root_reference.data}" if isinstance(value, SymbolRefAttr) else "dense"
 
     @property
     def shape(self) -> list[int]:
@@ -81,7 +81,7 @@ class WeightSection:
             array = packed_weight(interpreter, weight.op)
             assert array.nbytes == weight.size, f"{weight.label}: {array.nbytes} bytes, expected {weight.size}"
             interpreter.recipes.clear()
-            yield memoryview(array.reshape(-1).view(np.uint8))
+            yield array.reshape(-1).view(np.uint8).data
             position = weight.offset + weight.size
 
     def _add(self, op: ConstantOp) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp, i8, i64
@@ -213,7 +214,7 @@ def _copy(entry: _Entry, op: vm.CopyOp) -> None:
 
 
 def _call(entry: _Entry, op: vm.CallOp) -> None:
-    name = op.kernel.string_value()
+    name = op.kernel.root_reference.data
     kernel = entry.kernels.get(name)
     if kernel is None:
         emit_error(op, f"calls @{name}, for which there is no code")
@@ -233,7 +234,7 @@ def _unplanned(entry: _Entry, op: Operation) -> None:
     emit_error(op, "has no place yet: run vm-plan-memory first")
 
 
-_LOWERINGS: dict[type[Operation], Callable[[_Entry, object], None]] = {
+_LOWERINGS: dict[type[Operation], Callable[[_Entry, Any], None]] = {
     vm.DimOp: _dim,
     vm.IndexOp: _index,
     vm.CheckOp: _check,
@@ -246,4 +247,4 @@ _LOWERINGS: dict[type[Operation], Callable[[_Entry, object], None]] = {
     vm.CallOp: _call,
     vm.ReturnOp: _return,
     vm.AllocOp: _unplanned,
-}  # type: ignore[dict-item]
+}

@@ -16,6 +16,7 @@ from hashlib import blake2b
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.rewriter import Rewriter
 
 from ... import __version__
 from ...core.context import TilewrightContext
@@ -111,7 +112,7 @@ class _Generation:
         self.progress = progress
         self.functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
         self.entries = [op for op in self.functions.values() if op.body.blocks and is_entry(op)]
-        self.calls = Counter(op.kernel.string_value() for op in module.walk() if isinstance(op, CallOp))
+        self.calls = Counter(op.kernel.root_reference.data for op in module.walk() if isinstance(op, CallOp))
         self.given = lowered_parts(module)
         self.parts: dict[str, ModuleOp] | None = {} if keep_lowered else None
 
@@ -198,8 +199,7 @@ def with_lowered_parts(module: ModuleOp, parts: Mapping[str, ModuleOp]) -> Modul
     copy = module.clone()
     for op in list(copy.ops):
         if isinstance(op, ModuleOp):
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
         elif isinstance(op, FuncOp) and op.body.blocks and not is_entry(op):
             op.body.detach_block(op.body.block).erase()
     for name, part in parts.items():
