@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._version import __version__
+
 if TYPE_CHECKING:
     from .runtime import Model, TilewrightError, get_num_threads, load, set_num_threads
     from .tools.driver import compile, resume
 
-__version__ = "0.1.0"
 
 __all__ = [
     "Model",

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import __version__
+from .._version import __version__
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.rewriter import Rewriter
 
-from ... import __version__
+from ..._version import __version__
 from ...core.context import TilewrightContext
 from ...core.diagnostics import Diagnostic, DiagnosticError, Severity
 from ...core.target import TargetInfo
