@@ -7,6 +7,7 @@ ours becomes an ``InternalPassError`` that names the pass and keeps the cause.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -74,7 +75,7 @@ class PassManager:
             if self.verify_each:
                 for instrumentation in self.instrumentations:
                     instrumentation.verifying(item)
-                verify(op)
+                _verify_after(item, op)
         except Exception as problem:
             for instrumentation in self.instrumentations:
                 instrumentation.failed(item, op, problem)
@@ -92,8 +93,20 @@ class PassManager:
             raise
         except DiagnosticException as problem:
             raise DiagnosticError(Diagnostic(Severity.ERROR, f"pass '{item.name}' failed: {problem}")) from problem
+        except RecursionError:
+            message = f"pass '{item.name}' failed: regions, attributes or types are nested too deeply"
+            raise DiagnosticError(Diagnostic(Severity.ERROR, message)) from None
         except Exception as problem:
             raise InternalPassError(item.name, problem) from problem
+
+
+def _verify_after(item: Pass, op: Operation) -> None:
+    """Verify, and say after which pass the IR is invalid."""
+    try:
+        verify(op)
+    except DiagnosticError as problem:
+        named = [replace(d, message=f"{d.message} (after pass '{item.name}')") for d in problem.diagnostics]
+        raise DiagnosticError(named) from None
 
 
 def run_pipeline(

@@ -38,10 +38,10 @@ def _monomial_bounds(monomial: Monomial, ranges: Ranges) -> Interval:
     result = _atom_bounds(monomial[0], ranges)
     if len(monomial) == 1:
         return result
-    for index, atom in enumerate(monomial[1:], start=1):
+    for atom in monomial[1:]:
         result = _multiply(result, _atom_bounds(atom, ranges))
-        if atom is monomial[index - 1] and monomial.count(atom) % 2 == 0 and len(set(monomial)) == 1:
-            result = (max(result[0] or 0, 0), result[1])
+    if len(monomial) % 2 == 0 and all(atom is monomial[0] for atom in monomial):
+        return max(result[0] or 0, 0), result[1]  # an even power
     return result
 
 

@@ -30,7 +30,11 @@ def run(options: argparse.Namespace) -> int:
         return _Run(options).run()
     except DiagnosticError as problem:
         print(render(problem), file=sys.stderr)
-        return 1
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        print(f"error: {problem.strerror or problem}: '{problem.filename}'", file=sys.stderr)
+    return 1
 
 
 class _Run:

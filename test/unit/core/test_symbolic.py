@@ -98,6 +98,14 @@ def test_bounds_see_through_correlated_terms() -> None:
     assert not proves_lt(n, a, ranges)
 
 
+def test_bounds_of_powers() -> None:
+    ranges = {"a": (-5, 3)}
+    assert bounds(a * a, ranges) == (0, 25)
+    low, high = bounds(a * a * a * a, ranges)
+    assert low == 0 and high is not None and high >= 625
+    assert bounds(a * a, {}) == (0, None)
+
+
 def test_format_renames_in_canonical_order() -> None:
     assert (a * 4 + b // 2).format({"a": "%i", "b": "%j"}) == "%i * 4 + %j floordiv 2"
 
