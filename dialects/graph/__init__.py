@@ -2,4 +2,6 @@
 
 from .ops import GRAPH
 
+SYNTAX = f"{__name__}.syntax:FRAGMENT"
+
 __all__ = ["GRAPH"]

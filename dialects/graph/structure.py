@@ -45,7 +45,7 @@ class ConstantOp(GraphOp):
     """A constant tensor: ``value`` is ``dense<...>`` (small ones), ``dense_resource<name>`` (an array of the context's
     resource table) or ``@name`` of a ``graph.recipe`` (a derived weight).
 
-    ``graph.constant dense<1.0> : tensor<4xf32> : tensor<4xf32>``, ``graph.constant @w7 : tensor<64x3x7x7xf32>``
+    ``graph.constant dense<1.0> : tensor<4xf32>``, ``graph.constant @w7 : tensor<64x3x7x7xf32>``
     """
 
     name = "graph.constant"
@@ -53,7 +53,6 @@ class ConstantOp(GraphOp):
     result = result_def(TensorType)
     FUSION_KIND: ClassVar[FusionKind] = FusionKind.OPAQUE
     traits = traits_def(Pure())
-    assembly_format = "$value attr-dict `:` type($result)"
 
     def __init__(self, value: Attribute | str, type: Attribute | None = None) -> None:
         if isinstance(value, str):
@@ -107,7 +106,7 @@ class RecipeOp(IRDLOperation):
     Example::
 
         graph.recipe @w7 : tensor<8xf32> {
-          %a = graph.constant dense_resource<scale> : tensor<8xf32> : tensor<8xf32>
+          %a = graph.constant dense_resource<scale> : tensor<8xf32>
           %r = graph.rsqrt %a : (tensor<8xf32>) -> tensor<8xf32>
           graph.yield %r : tensor<8xf32>
         }

@@ -231,10 +231,7 @@ class GraphImporter:
 
     def constant(self, array: Array, hint: str) -> SSAValue:
         """A constant op at the top of the function."""
-        return self.add_constant(ConstantOp(constant_attribute(array, self.model.context.resources, hint)), hint)
-
-    def add_constant(self, op: ConstantOp, hint: str) -> SSAValue:
-        """Puts a constant op to the top of the function."""
+        op = ConstantOp(constant_attribute(array, self.model.context.resources, hint))
         op.location = name_location(hint, self.model.location)
         set_hint(op.results[0], hint)
         self.model.constants.append(op)

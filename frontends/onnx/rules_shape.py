@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i64
+from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
 from ...core.symbolic import ExprLike, SymExpr, as_expr, bounds, ceildiv, floordiv, simplify, sym_max, sym_min
@@ -15,7 +15,7 @@ from ...dialects.graph.base import broadcast_dims, product
 from .entries import Entry
 from .errors import ModelError, UnsupportedError
 from .node import Array, Node, Result, Rule, shape_of
-from .tensors import dense_attribute, element_of_dtype, element_type
+from .tensors import element_type
 
 
 def _reshape(node: Node) -> SSAValue:
@@ -247,19 +247,19 @@ def _constant(node: Node) -> Result:
     raise UnsupportedError("a constant that is no tensor of numbers")
 
 
+SPLAT_LIMIT = 1024
+"""Larger tensors of equal elements are broadcasts, so that neither text nor table holds them."""
+
+
 def _constant_of_shape(node: Node) -> Result:
     value: Array = np.zeros(1, np.float32)
     if node.has_attr("value"):
         value = node.importer.tensor(node.attr("value"))
     shape = node.exprs(0, "a shape")
     if all(d.is_const() for d in shape):
-        from ...dialects.graph.structure import ConstantOp
-
         sizes = [d.const_value() for d in shape]
-        if int(np.prod(sizes)) <= 1024:
+        if int(np.prod(sizes, dtype=object)) <= SPLAT_LIMIT:
             return np.full(sizes, value.reshape(-1)[0])
-        type = TensorType(element_of_dtype(value.dtype), sizes)
-        return node.importer.add_constant(ConstantOp(dense_attribute(value.reshape(-1), type)), node.proto.output[0])
     return node.broadcast(node.constant(value.reshape(-1)[0]), shape)
 
 

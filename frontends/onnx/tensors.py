@@ -138,25 +138,16 @@ def _external_array(proto: TensorProto, folder: Path | None) -> Array:
 
 
 def constant_attribute(array: Array, resources: ResourceTable, hint: str) -> Attribute:
-    """The ``value`` of a ``graph.constant``: dense when small or all elements equal, else a named resource."""
+    """The ``value`` of a ``graph.constant``: dense when small, else a named resource."""
     element = element_of_dtype(array.dtype)
     type: TensorType[Any] = TensorType(element, array.shape)
-    splat = array.size > DENSE_LIMIT and _is_splat(array)
-    if array.size <= DENSE_LIMIT or splat:
-        kept = array.reshape(-1)[:1] if splat else array
-        return dense_attribute(kept, type)
+    if array.size <= DENSE_LIMIT:
+        return dense_attribute(array, type)
     return DenseResourceAttr(StringAttr(resources.add(array, hint)), type)
 
 
-def _is_splat(array: Array) -> bool:
-    flat = array.reshape(-1)
-    if flat[0] != flat[-1] or (flat[: 1 << 12] != flat[0]).any():
-        return False
-    return bool((flat == flat[0]).all())
-
-
 def dense_attribute(array: Array, type: TensorType[Any]) -> DenseIntOrFPElementsAttr:
-    """``dense<...>`` with the elements of an array, or one element that all share."""
+    """``dense<...>`` with the elements of an array."""
     if type.element_type == i1:
         return DenseIntOrFPElementsAttr.from_list(cast(Any, type), [int(v) for v in array.reshape(-1)])
     return DenseIntOrFPElementsAttr(cast(Any, type), BytesAttr(np.ascontiguousarray(array).tobytes()))

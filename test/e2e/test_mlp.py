@@ -22,9 +22,9 @@ from tilewright.text import parse_module, print_module
 X, H, Y = (f"tensor<?x{size}xf32, #tw.enc<dims = [n]>>" for size in (784, 32, 10))
 TEXT = f"""
 func.func @main(%x: {X} {{tw.name = "x"}}, %bias: {Y} {{tw.name = "bias"}}) -> ({Y} {{tw.name = "y"}}) {{
-  %w1 = graph.constant dense_resource<w1> : tensor<784x32xf32> : tensor<784x32xf32>
-  %b1 = graph.constant dense_resource<b1> : tensor<32xf32> : tensor<32xf32>
-  %w2 = graph.constant dense_resource<w2> : tensor<32x10xf32> : tensor<32x10xf32>
+  %w1 = graph.constant dense_resource<w1> : tensor<784x32xf32>
+  %b1 = graph.constant dense_resource<b1> : tensor<32xf32>
+  %w2 = graph.constant dense_resource<w2> : tensor<32x10xf32>
   %0 = graph.matmul %x, %w1 : ({X}, tensor<784x32xf32>) -> {H}
   %1 = graph.add %0, %b1 : ({H}, tensor<32xf32>) -> {H}
   %2 = graph.relu %1 : ({H}) -> {H}

@@ -82,7 +82,7 @@ MAIN = f"""
 func.func @main(%x: {X} {{tw.name = "left"}}, %y: {X} {{tw.name = "right"}})
     -> (tensor<?xf32, #tw.enc<dims = [n * 4]>> {{tw.name = "flat"}}, {X} {{tw.name = "sum"}},
         {X} {{tw.name = "same"}}) {{
-  %w = graph.constant dense_resource<w> : tensor<4xf32> : tensor<4xf32>
+  %w = graph.constant dense_resource<w> : tensor<4xf32>
   %r = graph.call @row(%w) : (tensor<4xf32>) -> {X}
   %s = graph.call @add(%x, %y) : ({X}, {X}) -> {X}
   %t = graph.call @add(%s, %r) : ({X}, {X}) -> {X}
