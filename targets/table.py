@@ -5,6 +5,7 @@ TARGETS: dict[str, str] = {
 }
 
 PASSES: dict[str, str] = {
+    "attach-schedules": "tilewright.targets.llvm.schedules.attach:AttachSchedulesPass",
     "convert-loop-to-llvm": "tilewright.targets.llvm.lower:ConvertLoopToLLVMPass",
 }
 

@@ -32,6 +32,7 @@ from .emit import emit_module
 from .host import entry_symbol, lower_host
 from .lower import lower_kernel
 from .runtime_ir import runtime_ir
+from .schedules.attach import attach_spec
 
 
 class LLVMTarget:
@@ -44,7 +45,7 @@ class LLVMTarget:
 
     def schedule_passes(self, info: TargetInfo) -> tuple[str, ...]:
         """The default schedules for processors."""
-        return ()
+        return (attach_spec(info),)
 
     def kernel_passes(self, info: TargetInfo) -> tuple[str, ...]:
         """From scheduled blocks to loops that ``lower.py`` takes."""
