@@ -16,6 +16,7 @@ from .symexpr import Atom, ExprLike, Monomial, SymExpr, as_expr, const, floordiv
 Interval = tuple[int | None, int | None]
 Ranges = Mapping[str, tuple[int | None, int | None]]
 UNBOUNDED: Interval = (None, None)
+_MAX_ROUNDS = 4
 
 
 def bounds(expr: ExprLike, ranges: Ranges) -> Interval:
@@ -120,6 +121,15 @@ def simplify(expr: ExprLike, ranges: Ranges) -> SymExpr:
 @lru_cache(maxsize=65536)
 def _simplify(expr: SymExpr, intervals: tuple[Interval, ...]) -> SymExpr:
     ranges = dict(zip(expr.sorted_symbols, intervals))
+    for _ in range(_MAX_ROUNDS):
+        new = _simplify_once(expr, ranges)
+        if new is expr or all(a.kind == "sym" for m in new._poly for a in m):
+            return new
+        expr = new
+    return expr
+
+
+def _simplify_once(expr: SymExpr, ranges: Ranges) -> SymExpr:
     kept: dict[Monomial, int] = {}
     parts: list[tuple[SymExpr, int]] = []
     for monomial, c in expr._poly.items():
@@ -134,8 +144,8 @@ def _simplify(expr: SymExpr, intervals: tuple[Interval, ...]) -> SymExpr:
             for atom in monomial:
                 product = _simplify_atom(atom, ranges) * product
             parts.append((as_expr(product), c))
-    rest = SymExpr(kept, expr._const)
-    return linear_sum([(rest, 1), *parts]) if parts else expr
+    new = linear_sum([(SymExpr(kept, expr._const), 1), *parts]) if parts else expr
+    return expr if new == expr else new
 
 
 def _simplify_atom(atom: Atom, ranges: Ranges) -> ExprLike:

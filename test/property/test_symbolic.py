@@ -79,6 +79,7 @@ def test_constructors_keep_the_value(expr: Direct, env: dict[str, int]) -> None:
 def test_simplify_and_bounds_are_sound(expr: Direct, env: dict[str, int]) -> None:
     simplified = simplify(expr.build, RANGES)
     assert simplified.evaluate(env) == expr.value(env)
+    assert simplify(simplified, RANGES) == simplified
     for subject in (expr.build, simplified):
         low, high = bounds(subject, RANGES)
         assert low is None or low <= expr.value(env)
