@@ -1,8 +1,9 @@
 """Pretty syntax of a dialect that ``assembly_format`` cannot express: a *fragment* of the grammar.
 
-First try ``assembly_format``: it needs nothing from here. A fragment is for index expressions, regions whose arguments are
-named in the operation's header, lists of pairs, and the like. It has three parts per operation: a rule (what stands after
-the operation's name), a function that builds the operation from the rule's children, and a function that prints it.
+First try ``assembly_format``: it needs nothing from here. A fragment is for index expressions, regions whose arguments
+are named in the operation's header, lists of pairs, and the like. It has three parts per operation: a rule (what stands
+after the operation's name), a function that builds the operation from the rule's children, and a function that prints
+it.
 
 A complete example, the file ``mydialect/syntax.py``::
 
@@ -64,17 +65,18 @@ It is found, lazily, through a module-level string in the module that defines th
 
     SYNTAX = "mydialect.syntax:FRAGMENT"     # in mydialect/__init__.py or mydialect/ops.py; or the Fragment itself
 
-Rules are Lark's (https://lark-parser.readthedocs.io), LALR(1). A function gets the builder and then the rule's children in
-order, *without* literals such as ``"["``; named terminals come as :class:`~tilewright.text.driver.Token` (a ``str`` with
-``.pos``), an absent ``[optional]`` as None, and ``x*`` spliced in. Every alternative with other than one child needs
-``-> action``; names of rules and actions begin with the dialect's name. A word is a keyword only where a rule asks for it.
+Rules are Lark's (https://lark-parser.readthedocs.io), LALR(1). A function gets the builder and then the rule's children
+in order, *without* literals such as ``"["``; named terminals come as :class:`~tilewright.text.driver.Token` (a ``str``
+with ``.pos``), an absent ``[optional]`` as None, and ``x*`` spliced in. Every alternative with other than one child
+needs ``-> action``; names of rules and actions begin with the dialect's name. A word is a keyword only where a rule
+asks for it.
 
 Ready-made rules, and what they give:
 
 ===================================  =================================================================================
 ``operand``, ``operands[_opt]``      unresolved operand(s); give to ``b.resolve(operand, type)`` / ``b.resolve_all``
 ``operand_opt``                      unresolved operand or None
-``type``, ``types[_opt]``            attribute / list; ``type_opt`` or None; ``fn_sig``: ``(a, b) -> c`` as a pair of lists
+``type``, ``types[_opt]``            attribute / list; ``type_opt`` or None; ``fn_sig``: ``(a, b) -> c``, two lists
 ``attr``, ``attrs``, ``attr_opt``    attribute / list / or None
 ``attr_dict_opt``                    ``{a = 1}`` or nothing: dict. Not before a region (both begin with ``{``)
 ``attr_dict_kw``                     ``attributes {a = 1}`` or nothing: dict
@@ -85,7 +87,7 @@ Ready-made rules, and what they give:
 ``PCT_ID``, ``value_names``          names to be defined: Token, list
 ``block_args``, ``typed_args_opt``   ``%a: i32, %b: f32``: list of (Token, type)
 ``successor``, ``successors_opt``    Block(s)
-``expr``, ``exprs``, ``exprs_opt``   expression trees over ``%values`` (``b.index_exprs(list)``) or names (``b.named_expr``)
+``expr``, ``exprs``, ``exprs_opt``   trees over ``%values`` (``b.index_exprs(list)``) or names (``b.named_expr(tree)``)
 ``index_map``                        ``(d0, d1) -> (d0, d1 floordiv 16)``: ``b.index_map_exprs`` gives (inputs, exprs)
 ``index_list``                       ``[1, %x, 3]``: list of int and unresolved operands
 ===================================  =================================================================================
@@ -93,8 +95,8 @@ Ready-made rules, and what they give:
 An error at a token: ``raise b.error("message", token)``. Any other exception of a build function (``ValueError``,
 ``VerifyException``...) becomes an error at the operation's name. The location is set by the caller.
 
-A printer prints what its rule reads, every attribute included; ``print_module`` falls back to the generic form where a print
-function raises. A fragment with an ambiguous rule is refused with a warning, and its operations stay generic.
+A printer prints what its rule reads, every attribute included; ``print_module`` falls back to the generic form where a
+print function raises. A fragment with an ambiguous rule is refused with a warning, and its operations stay generic.
 """
 
 from __future__ import annotations
@@ -193,6 +195,6 @@ def load_fragment(entry: str) -> Fragment:
 
 XDSL_FRAGMENTS: Mapping[str, str] = {
     f"xdsl.dialects.{name}": f"{__package__}.syntax.{name}:FRAGMENT"
-    for name in ("builtin", "func", "scf", "arith", "memref")
+    for name in ("builtin", "func", "scf", "arith", "memref", "llvm")
 }
 """Fragments for xDSL's own dialects, by module."""
