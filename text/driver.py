@@ -285,7 +285,7 @@ class Driver:
         found: Any
         special = self._special[state]
         if special is not None and (found := special(text, pos, end)) is not None:
-            name: str = found.lastgroup
+            name = str(found.lastgroup)
             return f"${name}", make_token(found[name], found.start(name)), found.end()
         found = self._match(text, pos, end)
         if found is None:

@@ -1,7 +1,7 @@
 """The ``llvm`` dialect's arithmetic, comparisons, memory, calls and functions, as MLIR writes them.
 
-What xDSL keeps in properties is either part of an operation's syntax, or left out where it has the value that the syntax
-implies (:data:`IMPLIED`), or written in the attribute dictionary; nothing is lost.
+What xDSL keeps in properties is either part of an operation's syntax, or left out where it has the value that the
+syntax implies (:data:`IMPLIED`), or written in the attribute dictionary; nothing is lost.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ Attributes = dict[str, Attribute]
 
 _NO_OVERFLOW = IntegerAttr(0, i32)
 IMPLIED: Mapping[type[Operation], Mapping[str, Attribute]] = {
-    **{op: {"overflowFlags": _NO_OVERFLOW} for op in (llvm.AddOp, llvm.SubOp, llvm.MulOp, llvm.ShlOp)},
     llvm.TruncOp: {"overflowFlags": llvm.OverflowAttr(None)},
     llvm.LoadOp: {"ordering": IntegerAttr(0, i64)},
     llvm.StoreOp: {"ordering": IntegerAttr(0, i64)},
@@ -47,9 +46,11 @@ IMPLIED: Mapping[type[Operation], Mapping[str, Attribute]] = {
     llvm.FuncOp: {"CConv": llvm.CallingConventionAttr("ccc"), "visibility_": IntegerAttr(0, i64)},
 }
 """Values of properties that stand for themselves when nothing is written."""
-_BINARY = (llvm.AddOp, llvm.SubOp, llvm.MulOp, llvm.ShlOp, llvm.AndOp, llvm.XOrOp, llvm.URemOp, llvm.SRemOp)
+_OVERFLOWING = (llvm.AddOp, llvm.SubOp, llvm.MulOp, llvm.ShlOp)
+_OVERFLOW_WORDS = {"nsw": 1, "nuw": 2}
+_BINARY = (llvm.AndOp, llvm.XOrOp, llvm.URemOp, llvm.SRemOp)
 _EXACT = (llvm.UDivOp, llvm.SDivOp, llvm.LShrOp, llvm.AShrOp)
-_PREDICATES = {
+_PREDICATES: Mapping[type[Operation], tuple[str, ...]] = {
     llvm.ICmpOp: tuple(p.value for p in llvm.ALL_ICMP_FLAGS),
     llvm.FCmpOp: tuple(p.value for p in llvm.ALL_FCMP_FLAGS),
 }
@@ -97,7 +98,7 @@ def _same_types(op: Operation) -> Attribute:
 
 
 def _binary(cls: type[Operation]) -> OpSyntax:
-    """``llvm.add %a, %b : i32``; overflow flags stand in the dictionary."""
+    """``llvm.and %a, %b : i32``."""
 
     def build(b: Builder, left: Operand, right: Operand, written: Attributes, type: Attribute) -> Operation:
         return _make(cls, [b.resolve(left, type), b.resolve(right, type)], [type], {}, written)
@@ -110,6 +111,40 @@ def _binary(cls: type[Operation]) -> OpSyntax:
         p.print_string(f" : {p.attribute_text(type_)}")
 
     return OpSyntax(cls, 'operand "," operand attr_dict_opt ":" type', build, print_)
+
+
+def overflow_flags(b: Builder, words: list[Token]) -> int:
+    """``overflow<nsw, nuw>``."""
+    flags = 0
+    for word in words:
+        if word not in _OVERFLOW_WORDS:
+            raise b.error(f"unknown overflow flag '{word}', expected nsw or nuw", word)
+        flags |= _OVERFLOW_WORDS[word]
+    return flags
+
+
+def _overflowing(cls: type[Operation]) -> OpSyntax:
+    """``llvm.add %a, %b overflow<nsw> : i32``."""
+
+    def build(
+        b: Builder, left: Operand, right: Operand, flags: int | None, written: Attributes, type: Attribute
+    ) -> Operation:
+        properties: Attributes = {"overflowFlags": IntegerAttr(flags or 0, i32)}
+        return _make(cls, [b.resolve(left, type), b.resolve(right, type)], [type], properties, written)
+
+    def print_(p: Printer, op: Any) -> None:
+        type_ = _same_types(op)
+        flags = op.properties["overflowFlags"]
+        words = [word for word, bit in _OVERFLOW_WORDS.items() if flags.value.data & bit]
+        if flags.type != i32 or not 0 <= flags.value.data <= 3:
+            raise ValueError("overflow flags have no name")
+        p.print_string(" ")
+        p.print_values(op.operands)
+        p.print_string(f" overflow<{', '.join(words)}>" if words else "")
+        p.print_op_attributes(_unsaid(op, ("overflowFlags",)))
+        p.print_string(f" : {p.attribute_text(type_)}")
+
+    return OpSyntax(cls, 'operand "," operand llvm_overflow attr_dict_opt ":" type', build, print_)
 
 
 def _exact(cls: type[Operation]) -> OpSyntax:
@@ -268,26 +303,37 @@ def print_gep(p: Printer, op: llvm.GEPOp) -> None:
 
 def build_call(
     b: Builder,
-    callee: SymbolRefAttr,
+    callee: SymbolRefAttr | Operand,
     arguments: list[Operand],
     written: Attributes,
-    signature: tuple[list[Any], list[Any]],
+    types: tuple[Attribute | None, tuple[list[Any], list[Any]]],
 ) -> Operation:
-    """``llvm.call @f(%a) : (f32) -> f32``."""
+    """``llvm.call @f(%a) : (f32) -> f32``, or ``llvm.call %f(%a) : !llvm.ptr, (f32) -> f32``."""
+    pointer_type, signature = types
     operands = b.resolve_all(arguments, signature[0])
-    segments = DenseArrayBase.from_list(i32, [len(operands), 0])
-    return _make(llvm.CallOp, operands, signature[1], {"callee": callee, "operandSegmentSizes": segments}, written)
+    properties: Attributes = {}
+    if isinstance(callee, SymbolRefAttr) == (pointer_type is not None):
+        raise ValueError("an indirect call, and only that, names the type of the pointer")
+    if isinstance(callee, SymbolRefAttr):
+        properties["callee"] = callee
+    elif pointer_type is not None:
+        operands.insert(0, b.resolve(callee, pointer_type))
+    properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [len(operands), 0])
+    return _make(llvm.CallOp, operands, signature[1], properties, written)
 
 
 def print_call(p: Printer, op: llvm.CallOp) -> None:
     """Prints what :func:`build_call` builds."""
-    if op.callee is None or op.op_bundle_operands:
-        raise ValueError("indirect calls and operand bundles have no syntax")
-    p.print_string(f" {p.attribute_text(op.callee)}(")
-    p.print_values(op.args)
+    if op.op_bundle_operands:
+        raise ValueError("operand bundles have no syntax")
+    pointer, arguments = (None, op.args) if op.callee is not None else (op.args[0], op.args[1:])
+    p.print_string(f" {p.attribute_text(op.callee) if op.callee else p.value_name(op.args[0])}(")
+    p.print_values(arguments)
     p.print_string(")")
     p.print_op_attributes(_unsaid(op, ("callee", "operandSegmentSizes")))
-    _print_signature(p, op)
+    p.print_string(" : ")
+    p.print_string("" if pointer is None else f"{p.attribute_text(pointer.type)}, ")
+    p.print_function_type([a.type for a in arguments], op.result_types)
 
 
 def func_head(
@@ -350,20 +396,31 @@ _MEMORY = (
 
 FRAGMENT = Fragment(
     ops=(
-        *map(_binary, _BINARY),
-        *map(_exact, _EXACT),
-        *map(_conversion, (llvm.SExtOp, llvm.TruncOp)),
-        *map(_compare, (llvm.ICmpOp, llvm.FCmpOp)),
+        *(_binary(op) for op in _BINARY),
+        *(_overflowing(op) for op in _OVERFLOWING),
+        *(_exact(op) for op in _EXACT),
+        _conversion(llvm.SExtOp),
+        _conversion(llvm.TruncOp),
+        _compare(llvm.ICmpOp),
+        _compare(llvm.FCmpOp),
         *_MEMORY,
         OpSyntax(llvm.ConstantOp, '"(" attr ")" attr_dict_opt ":" type', build_constant, print_constant),
-        OpSyntax(llvm.CallOp, 'symbol_ref "(" operands_opt ")" attr_dict_opt ":" fn_sig', build_call, print_call),
+        OpSyntax(
+            llvm.CallOp, 'llvm_callee "(" operands_opt ")" attr_dict_opt ":" llvm_call_types', build_call, print_call
+        ),
         OpSyntax(llvm.FuncOp, "llvm_func_head region_opt", build_func, print_func),
     ),
     rules="""
+        llvm_overflow: -> nothing
+            | "overflow" "<" words ">" -> llvm_overflow
         llvm_exact: -> nothing
             | "exact" -> bool_true
         llvm_inbounds: -> nothing
             | "inbounds" -> bool_true
+        llvm_callee: symbol_ref
+            | operand
+        llvm_call_types: fn_sig -> llvm_direct
+            | nonfn_type "," fn_sig -> pair
         llvm_func_head: llvm_linkage symbol "(" llvm_args ")" llvm_result attr_dict_kw -> llvm_func_head
         llvm_linkage: -> nothing
             | BARE_ID
@@ -379,6 +436,8 @@ FRAGMENT = Fragment(
             | "->" nonfn_type
     """,
     actions={
+        "llvm_overflow": overflow_flags,
+        "llvm_direct": lambda b, signature: (None, signature),
         "llvm_func_head": lambda b, linkage, name, args, result, written: func_head(
             b, linkage, name, args[0], args[1], result, written
         ),
