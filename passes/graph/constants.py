@@ -5,17 +5,18 @@ Evaluating operations on constants is ``fold_constants.py``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, i1
+from xdsl.dialects.builtin import DYNAMIC_INDEX, BytesAttr, DenseIntOrFPElementsAttr, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import Pure
 
-from ...core.attributes import layout_of, shape_exprs, tensor_type
-from ...dialects.graph.base import GraphOp
+from ...core.attributes import layout_of, tensor_type
+from ...dialects.graph.base import FusionKind, GraphOp, tensor_of
 from ...dialects.graph.shape import DimsOp
 from ...dialects.graph.structure import ConstantOp
 from ...interp.arith import numpy_dtype
@@ -24,15 +25,27 @@ SMALL = 256
 """The most elements of a constant that is written out as ``dense<...>``; a larger result becomes a recipe."""
 
 
+SEARCHED = 64
+"""The most operations that ``is_constant`` looks at; a value that depends on more counts as unknown."""
+
+CHEAP = (FusionKind.ELEMENTWISE, FusionKind.BROADCAST, FusionKind.INJECTIVE, FusionKind.VIEW)
+
+
 def is_constant(value: SSAValue) -> bool:
-    """Whether a value is a constant, or computed from constants alone."""
+    """Whether a value is a constant, or computed from constants by a few cheap operations.
+
+    Patterns ask this for every operation, so the search ends at the first product or reduction: one of constants was
+    folded before, any other has an argument behind it.
+    """
     pending: list[SSAValue] = [value]
     seen: set[object] = set()
     while pending:
         owner = pending.pop().owner
-        if owner in seen or isinstance(owner, ConstantOp):
+        if isinstance(owner, ConstantOp) or owner in seen:
             continue
-        if not isinstance(owner, Operation) or not is_foldable(owner):
+        if not isinstance(owner, GraphOp) or owner.FUSION_KIND not in CHEAP or len(seen) == SEARCHED:
+            return False
+        if not is_foldable(owner):
             return False
         seen.add(owner)
         pending.extend(owner.operands)
@@ -41,7 +54,7 @@ def is_constant(value: SSAValue) -> bool:
 
 def is_foldable(op: Operation) -> bool:
     """Whether an operation has a value as soon as its operands have: pure, of static shape, row-major."""
-    if not isinstance(op, GraphOp) or not op.has_trait(Pure) or op.regions or not op.results:
+    if not isinstance(op, GraphOp) or not op.results or op.regions or not op.has_trait(Pure):
         return False
     if isinstance(op, DimsOp) and any(not expr.is_const() for expr in op.values.exprs):
         return False
@@ -50,8 +63,8 @@ def is_foldable(op: Operation) -> bool:
 
 def element_count(value: SSAValue) -> int | None:
     """The number of elements of a tensor; None where its shape is symbolic."""
-    shape = shape_exprs(value.type)
-    return int(np.prod([extent.const_value() for extent in shape])) if all(e.is_const() for e in shape) else None
+    shape = tensor_of(value).get_shape()
+    return None if DYNAMIC_INDEX in shape else math.prod(shape)
 
 
 def splat_value(value: SSAValue) -> int | float | None:

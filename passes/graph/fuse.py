@@ -18,11 +18,12 @@ from ...core.attributes import layout_of, shape_exprs
 from ...core.context import TilewrightContext
 from ...core.passes import FunctionPass
 from ...dialects.graph.base import FusionKind, GraphOp
-from ...dialects.graph.shape import ResizeOp
-from ...dialects.graph.structure import ConstantOp, KernelOp, MatchShapeOp, YieldOp
+from ...dialects.graph.shape import ResizeOp, TransposeOp
+from ...dialects.graph.structure import ConstantOp, KernelOp, MatchShapeOp, RelayoutOp, YieldOp
 from .constants import splat_value
 from .fusion_groups import MAX_GROUP, Kind, Node, fusion_groups
 
+MOVEMENT = (TransposeOp, RelayoutOp)
 MAX_NAME_PARTS = 8
 """The most operations that a kernel's name spells out."""
 
@@ -69,7 +70,7 @@ def _blocks(op: Operation) -> Iterator[Block]:
 
 
 def _fuse_block(block: Block, max_ops: int) -> None:
-    members = [op for op in block.ops if isinstance(op, GraphOp) and needs_kernel(op)]
+    members = [op for op in block.ops if isinstance(op, GraphOp) and (needs_kernel(op) or is_joint(op))]
     groups: dict[int, list[GraphOp]] = {}
     for op, group in zip(members, fusion_groups(_nodes(members), max_ops)):
         groups.setdefault(group, []).append(op)
@@ -87,6 +88,22 @@ def is_view(op: GraphOp) -> bool:
     return op.fusion_kind is FusionKind.VIEW and all(
         layout_of(value.type) is None for value in (*op.operands, *op.results)
     )
+
+
+def is_joint(op: GraphOp) -> bool:
+    """Whether a view stands between two operations that move data, which are one movement with the view between them.
+
+    A channel shuffle of blocked tensors is relayout, reshape, transpose, reshape, relayout: one kernel, one copy.
+    """
+    if not is_view(op):
+        return False
+    source: Operation | Block = op
+    while isinstance(source, GraphOp) and is_view(source) and source.operands[0].has_one_use():
+        source = source.operands[0].owner
+    user: Operation = op
+    while isinstance(user, GraphOp) and is_view(user) and user.results[0].has_one_use():
+        user = next(iter(user.results[0].uses)).operation
+    return isinstance(source, MOVEMENT) and isinstance(user, MOVEMENT)
 
 
 def _kind(op: GraphOp) -> Kind:

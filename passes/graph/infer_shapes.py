@@ -56,8 +56,10 @@ class GraphInferShapesPass(FunctionPass):
     bind: tuple[str, ...] = ()
 
     def apply_to_function(self, ctx: TilewrightContext, func: Operation) -> None:
-        substitute_symbols(func, _parse_bindings(func, self.bind))
-        _resolve_claims(func)
+        bound = _parse_bindings(func, self.bind)
+        substitute_symbols(func, bound)
+        if not _resolve_claims(func) and not bound:
+            return
         for op in func.walk():
             if isinstance(op, GraphOp) and not isinstance(op, ConstantOp | RelayoutOp | MatchShapeOp):
                 _infer(op)
@@ -111,8 +113,9 @@ def substitute(attribute: Attribute, values: Values) -> Attribute:
     return attribute
 
 
-def _resolve_claims(func: Operation) -> None:
-    """x claimed to have dimension m where it has e: m = e, if m is not known before."""
+def _resolve_claims(func: Operation) -> bool:
+    """x claimed to have dimension m where it has e: m = e, if m is not known before. Whether there was such a claim."""
+    resolved = False
     known = _symbols_of(arg.type for r in func.regions for b in r.blocks for arg in b.args)
     for op in list(func.walk()):
         if isinstance(op, MatchShapeOp):
@@ -123,10 +126,12 @@ def _resolve_claims(func: Operation) -> None:
                 if new and claim.name not in actual.symbols():
                     values[claim.name] = actual
             substitute_symbols(func, values)
+            resolved |= bool(values)
             if op.input.type == op.result.type:
                 Rewriter.replace_op(op, [], [op.input])
                 continue
         known |= _symbols_of(result.type for result in op.results)
+    return resolved
 
 
 def _symbols_of(types: Iterable[Attribute]) -> set[str]:
