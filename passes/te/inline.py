@@ -56,6 +56,7 @@ class TeInlinePass(ModulePass):
 
     def apply(self, ctx: TilewrightContext, op: ModuleOp) -> None:
         for block in list(compute_blocks(op)):
+            erase_unused(block)
             merge_equal(block)
             inline_block(block)
             erase_unused(block)

@@ -76,12 +76,23 @@ class _Rebuild:
         terminator = YieldOp(values, op.yield_op.combiner_names)
         terminator.location = op.yield_op.location
         self.block.add_op(terminator)
+        self._erase_unused(terminator)
         name = None if op.block_name is None else op.block_name.data
         types = [r.type for r in op.results_]
         new_op = ComputeOp(self.inputs, types, op.extents, op.reduce_extents, Region(self.block), name)
         new_op.attributes.update(op.attributes)
         new_op.location = op.location
         return new_op
+
+    def _erase_unused(self, terminator: YieldOp) -> None:
+        """Ops and inputs that were needed before a guard went."""
+        for op in reversed(list(self.block.ops)):
+            if op is not terminator and not any(r.uses for r in op.results):
+                self.block.erase_op(op)
+        for position in reversed(range(len(self.inputs))):
+            if not self.block.args[position].uses:
+                self.block.erase_arg(self.block.args[position])
+                del self.inputs[position]
 
     def copy(self, op: ComputeOp, frame: _Frame) -> list[SSAValue]:
         """Copies a body; gives the yielded values."""
