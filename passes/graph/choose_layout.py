@@ -12,7 +12,6 @@ The choice goes forward through the program once. What an operation does with it
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
@@ -28,7 +27,7 @@ from ...dialects.graph.elementwise import UnaryOp
 from ...dialects.graph.nn import BatchNormOp, ConvOp, LrnOp, PoolOp
 from ...dialects.graph.reduce import ArgReduceOp, ReduceOp
 from ...dialects.graph.shape import ConcatOp, PadOp, ResizeOp, SliceOp
-from ...dialects.graph.structure import ConstantOp, RelayoutOp
+from ...dialects.graph.structure import ConstantOp, KernelOp, RelayoutOp
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,10 @@ class _LayoutChoice:
         for op in list(block.ops):
             if isinstance(op, ConstantOp | RelayoutOp):
                 continue
+            if isinstance(op, KernelOp):
+                for index, argument in enumerate(op.body.block.args):
+                    self._read(op, index, layout_of(argument.type))
+                continue
             layout = self.choose(op) if isinstance(op, GraphOp) else self._row_major(op)
             for result in op.results:
                 if isinstance(result.type, TensorType) and layout_of(result.type) != layout:
@@ -107,10 +110,11 @@ class _LayoutChoice:
             case _:
                 return self._row_major(op)
 
-    def _row_major(self, op: Operation) -> None:
+    def _row_major(self, op: Operation) -> IndexMapAttr | None:
         for index, value in enumerate(op.operands):
             if isinstance(value.type, TensorType):
                 self._read(op, index, None)
+        return None
 
     def _convolution(self, op: ConvOp) -> IndexMapAttr | None:
         """Reads blocks where groups permit; a row-major input is blocked if it fills a block. Writes blocks if it
@@ -210,7 +214,7 @@ def _is_depthwise(op: ConvOp) -> bool:
 
 def _with_layout(value: SSAValue, layout: IndexMapAttr | None) -> Tensor:
     type = tensor_of(value)
-    return cast(Tensor, tensor_type(type.element_type, shape_exprs(type), layout))
+    return tensor_type(type.element_type, shape_exprs(type), layout)
 
 
 def _rank(value: SSAValue) -> int:

@@ -84,7 +84,7 @@ def dense_constant(array: npt.NDArray[Any], element_type: Attribute) -> Constant
     """A constant written out as ``dense<...>``."""
     type = tensor_type(element_type, array.shape)
     data = np.ascontiguousarray(array, dtype=numpy_dtype(element_type)).tobytes()
-    return ConstantOp(DenseIntOrFPElementsAttr(type, BytesAttr(data)))  # type: ignore[arg-type]
+    return ConstantOp(DenseIntOrFPElementsAttr(type, BytesAttr(data)))  # type: ignore[type-var]
 
 
 def splat(number: int | float, element_type: Attribute, shape: Sequence[int] = ()) -> ConstantOp:

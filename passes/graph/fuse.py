@@ -163,7 +163,7 @@ def _make_kernel(ops: Sequence[GraphOp]) -> None:
             else:
                 inputs[value] = None
     block = Block(arg_types=[value.type for value in inputs])
-    kernel = KernelOp(kernel_name(ops), list(inputs), [result.type], Region(block))
+    kernel = KernelOp(kernel_name(ops), list(inputs), result.type, Region(block))
     kernel.location = max(ops, key=_kind).location
     Rewriter.insert_op(kernel, InsertPoint.before(last))
     result.replace_all_uses_with(kernel.results[0])
@@ -176,8 +176,8 @@ def _make_kernel(ops: Sequence[GraphOp]) -> None:
         block.add_op(clone)
         replacements[value] = clone.results[0]
     for op in ops:
-        op.detach()
-        block.add_op(op)
+        assert op.parent is not None
+        block.add_op(op.parent.detach_op(op))
         op.operands = [replacements.get(value, value) for value in op.operands]
     kernel.results[0].name_hint = result.name_hint
     block.add_op(YieldOp(result))

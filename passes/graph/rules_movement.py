@@ -115,7 +115,7 @@ def holds_all_values(narrow: Attribute, wide: Attribute) -> bool:
     if not isinstance(narrow, IntegerType):
         return False
     signed = narrow.signedness.data is not Signedness.UNSIGNED and narrow != i1
-    bits = narrow.width.data - signed
+    bits = int(narrow.width.data) - signed
     if isinstance(wide, AnyFloat):
         return bits <= _float_bits(wide)[0]
     if not isinstance(wide, IntegerType) or wide == i1:
