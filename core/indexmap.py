@@ -154,21 +154,20 @@ def padded(shape: Sequence[ExprLike], multiples: Sequence[int]) -> Results:
 _POSITIONAL = re.compile(r"\bd(\d+)\b")
 
 
-def in_order_of_use(results: Sequence[SymExpr], count: int) -> tuple[Results, tuple[int, ...]]:
+@lru_cache(maxsize=65536)
+def in_order_of_use(results: Results, count: int) -> tuple[Results, tuple[int, ...]]:
     """The map with its inputs in the order in which the text of ``results`` first names them, and their old positions.
 
-    Inputs that no result uses are left out. The text form of an operation has its operands inside of the expressions,
-    so this is the order in which they are read back: operations made in it print, parse and print again as the same
-    text.
+    Inputs that no result uses are left out. The text form of an operation has its operands inside of the expressions, so
+    this is the order in which they are read back: operations made in it print, parse and print again as the same text.
 
     (d1, d0 + d1) of 3 inputs --> (d0, d0 + d1) with (1, 0)
     """
     order = tuple(range(count))
-    current = tuple(results)
     for _ in range(count + 2):
-        used = dict.fromkeys(int(d) for r in current for d in _POSITIONAL.findall(str(r)) if int(d) < len(order))
+        used = dict.fromkeys(int(d) for r in results for d in _POSITIONAL.findall(str(r)) if int(d) < len(order))
         if list(used) == list(range(len(order))):
             break
         order = tuple(order[d] for d in used)
-        current = tuple(r.subs({f"d{old}": dim(new) for new, old in enumerate(used)}) for r in current)
-    return current, order
+        results = tuple(r.subs({f"d{old}": dim(new) for new, old in enumerate(used)}) for r in results)
+    return results, order

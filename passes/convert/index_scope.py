@@ -8,6 +8,7 @@ simplified and guards proved away.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from xdsl.ir import SSAValue
@@ -69,12 +70,9 @@ class IndexScope:
         """The index values that ``exprs`` need, and the map from them to the expressions."""
         exprs = tuple(exprs)
         used = frozenset[str]().union(*(e.symbols() for e in exprs))
-        if not used:
-            return [], IndexMapAttr(0, exprs)
-        names = [n for n in self.values if n in used]
-        renamed = {n: dim(k) for k, n in enumerate(names)}
-        results, order = in_order_of_use([e.subs(renamed) for e in exprs], len(names))
-        return [self.values[names[k]] for k in order], IndexMapAttr(len(order), results)
+        names = tuple(n for n in self.values if n in used)
+        chosen, map_ = _positional_map(exprs, names)
+        return [self.values[n] for n in chosen], map_
 
     def guards(self, exprs: Sequence[SymExpr], shape: Sequence[SymExpr]) -> list[SymExpr]:
         """Pairs (lhs, rhs), flattened, whose lhs < rhs say that the index is inside ``shape``; proved ones are left out."""
@@ -87,3 +85,11 @@ class IndexScope:
             if room is None or room <= 0:
                 pairs += [expr, extent]
         return pairs
+
+
+@lru_cache(maxsize=65536)
+def _positional_map(exprs: Exprs, names: tuple[str, ...]) -> tuple[tuple[str, ...], IndexMapAttr]:
+    """The map over ``d0, d1, ...`` in place of ``names``, in the order of their use, and the names in that order."""
+    renamed = {n: dim(k) for k, n in enumerate(names)}
+    results, order = in_order_of_use(tuple(e.subs(renamed) for e in exprs), len(names))
+    return tuple(names[k] for k in order), IndexMapAttr(len(order), results)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
-from xdsl.ir import Region, SSAValue
+from xdsl.ir import Operation, Region, SSAValue
 
 
 def structural_key(region: Region) -> Hashable:
@@ -33,3 +33,25 @@ def _region_key(region: Region, numbers: dict[SSAValue, int]) -> Hashable:
                 )
             )
     return tuple(parts)
+
+
+class OncePerBody:
+    """Transforms the single region of each op, once for equal regions: the others become clones of the result."""
+
+    def __init__(self, transform: Callable[[Operation], None]) -> None:
+        self._transform = transform
+        self._done: dict[Hashable, Region] = {}
+
+    def apply(self, op: Operation) -> None:
+        """Transforms the body of ``op`` in place."""
+        (region,) = op.regions
+        key = structural_key(region)
+        done = self._done.get(key)
+        if done is None:
+            self._transform(op)
+            self._done[key] = op.regions[0]
+            return
+        op.detach_region(region)
+        region.block.drop_all_references()
+        region.erase()
+        op.add_region(done.clone())

@@ -43,6 +43,7 @@ from .index_scope import IndexScope, extent_range
 from .te_to_loop_body import Buffer, emit_block_body, emit_copy_body
 
 Exprs = tuple[SymExpr, ...]
+_SERIAL = StringAttr("serial")
 
 
 @dataclass(frozen=True)
@@ -248,8 +249,12 @@ class _Nest:
         loops: list[ForOp] = []
         for position, extent in enumerate(extents):
             args, map_ = scope.operands([extent])
-            loop = ForOp(map_, args)
-            loop.location = self.location
+            loop = ForOp.create(
+                operands=args,
+                properties={"extent": map_, "kind": _SERIAL},
+                regions=[Region(Block(arg_types=[IndexType()]))],
+                location=self.location,
+            )
             loop.var.name_hint = f"i{position}"
             if loops:
                 loops[-1].body.block.add_op(loop)

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
+from xdsl.traits import IsolatedFromAbove
 
 from ...core.attributes import layout_of, shape_exprs
 from ...core.context import TilewrightContext
@@ -19,7 +20,7 @@ from ...core.passes import ModulePass
 from ...core.symbolic import SymExpr, as_expr, proves_le
 from ...dialects.te.ops import ComputeOp, ReadOp
 from ..convert.index_scope import SymbolRanges
-from ..convert.structure import structural_key
+from ..convert.structure import OncePerBody, structural_key
 from .rebuild import compute_blocks, identity_source, rebuild
 
 MAX_OPS = 256
@@ -55,11 +56,21 @@ class TeInlinePass(ModulePass):
     name: ClassVar[str] = "te-inline"
 
     def apply(self, ctx: TilewrightContext, op: ModuleOp) -> None:
+        once = OncePerBody(lambda holder: merge_block(holder.regions[0].block))
         for block in list(compute_blocks(op)):
-            erase_unused(block)
-            merge_equal(block)
-            inline_block(block)
-            erase_unused(block)
+            holder = block.parent_op()
+            if holder is not None and len(holder.regions) == 1 and holder.has_trait(IsolatedFromAbove):
+                once.apply(holder)
+            else:
+                merge_block(block)
+
+
+def merge_block(block: Block) -> None:
+    """All that the pass does, for the computes of one block."""
+    erase_unused(block)
+    merge_equal(block)
+    inline_block(block)
+    erase_unused(block)
 
 
 def merge_equal(block: Block) -> None:

@@ -14,6 +14,7 @@ from ....core.diagnostics import Diagnostic, DiagnosticError, error
 from ....core.passes import ModulePass, anchored_ops
 from ....core.registry import Registry
 from ....dialects.te.ops import ComputeOp
+from ..structure import OncePerBody
 from .builder import TeBuilder
 
 Lowering = Callable[[Any, TeBuilder], SSAValue | Sequence[SSAValue]]
@@ -41,8 +42,9 @@ class ConvertGraphToTePass(ModulePass):
     def apply(self, ctx: TilewrightContext, op: ModuleOp) -> None:
         lowerings = _Lowerings(ctx.registry)
         missing: list[Diagnostic] = []
+        once = OncePerBody(lambda kernel: missing.extend(lower_kernel(kernel, lowerings)))
         for kernel in anchored_ops(op, "graph.kernel"):
-            missing += lower_kernel(kernel, lowerings)
+            once.apply(kernel)
         if missing:
             raise DiagnosticError(missing)
 
