@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ...core.diagnostics import Diagnostic, DiagnosticError
 
@@ -12,11 +12,12 @@ class UnsupportedError(Exception):
 
 
 class ValueNeededError(UnsupportedError):
-    """What a rule needs to know is the value of a model input."""
+    """What a rule needs to know follows from the values of model inputs."""
 
-    def __init__(self, what: str, name: str) -> None:
-        super().__init__(f"{what} that is the value of input '{name}' (fix it with 'values')")
-        self.name = name
+    def __init__(self, what: str, names: Sequence[str]) -> None:
+        inputs = ", ".join(f"'{n}'" for n in names)
+        super().__init__(f"{what} that depends on the value of input {inputs} (fix it with 'values')")
+        self.names = names
 
 
 class UnsupportedNodesError(DiagnosticError):

@@ -32,7 +32,8 @@ def expand_node(importer: GraphImporter, proto: NodeProto, local: FunctionProto 
         if outer:
             inner.define(name, importer.resolve(outer))
     missing = set(body.input) - set(inner.entries)
-    attributes = {a.name: a for a in body.attribute_proto} | {a.name: a for a in proto.attribute}
+    defaults = body.attribute_proto if local is not None else _schema_defaults(importer, proto)
+    attributes = {a.name: a for a in defaults} | {a.name: a for a in proto.attribute}
     before = len(importer.model.problems)
     for node in body.node:
         inner.run_node(_bind(node, attributes, missing))
@@ -81,6 +82,11 @@ def _schema(importer: GraphImporter, proto: NodeProto) -> Any:
         return defs.get_schema(proto.op_type, importer.opsets.get(domain, 1), domain)
     except (defs.SchemaError, TypeError):
         return None
+
+
+def _schema_defaults(importer: GraphImporter, proto: NodeProto) -> list[Any]:
+    attributes = _schema(importer, proto).attributes.values()
+    return [a.default_value for a in attributes if a.default_value.type]
 
 
 def _standard_body(importer: GraphImporter, proto: NodeProto) -> FunctionProto | None:

@@ -10,6 +10,7 @@ Elsewhere: control flow in ``control.py``, expansion of functions in ``functions
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, LocationAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, LocationAttr, ModuleOp, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -120,9 +121,23 @@ class ModelImporter:
             block.insert_ops_before(used, block.first_op)
         return self._module(block, [i.name for i in inputs], [o.name for o in graph.output], outputs)
 
-    def input_name(self, value: SSAValue | None) -> str | None:
-        """The model input that a value is, if it is one."""
-        return None if value is None else self._arguments.get(value)
+    def small_inputs(self, value: SSAValue) -> list[str]:
+        """The model inputs that a value is computed from, if all of them are small tensors."""
+        found: dict[str, None] = {}
+        seen: set[SSAValue] = set()
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            if isinstance(current.owner, Operation):
+                pending.extend(current.owner.operands)
+            elif current not in self._arguments or not _is_small(current.type):
+                return []
+            else:
+                found[self._arguments[current]] = None
+        return list(found)
 
     def _check_names(self, inputs: Sequence[ValueInfoProto]) -> None:
         known = {i.name for i in inputs}
@@ -267,7 +282,7 @@ class GraphImporter:
         except UnsupportedError as problem:
             self.model.problems.append((proto, str(problem)))
             if isinstance(problem, ValueNeededError):
-                self.model.needed.add(problem.name)
+                self.model.needed.update(problem.names)
             self.poisoned.update(proto.output)
         except (ModelError, VerifyException) as problem:
             text = str(problem).strip()
@@ -306,6 +321,12 @@ class GraphImporter:
 
             if not has_body(self, proto):
                 self.model.problems.append((proto, "no rule for this operator"))
+
+
+def _is_small(type: Attribute) -> bool:
+    assert isinstance(type, TensorType)
+    shape = type.get_shape()
+    return all(d >= 0 for d in shape) and math.prod(shape) <= 64
 
 
 def _as_entry(result: Result, name: str) -> Entry:

@@ -79,8 +79,8 @@ class Node:
 
     def _unknown(self, index: int, reason: str, what: str) -> UnsupportedError:
         value = self.entry(index).value
-        name = self.importer.model.input_name(value)
-        return UnsupportedError(reason) if name is None else ValueNeededError(what, name)
+        names = [] if value is None else self.importer.model.small_inputs(value)
+        return ValueNeededError(what, names) if names else UnsupportedError(reason)
 
     def ints(self, index: int, what: str) -> list[int]:
         """A known integer input without symbols."""

@@ -188,15 +188,21 @@ def _instance_norm(node: Node) -> SSAValue:
     return _scale_and_shift(node, normal, node.reshape(node[1], column), node.reshape(node[2], column))
 
 
-def _layer_norm(node: Node) -> SSAValue:
+def _layer_norm(node: Node) -> list[Result]:
     x = node[0]
-    if any(node.proto.output[1:]):
-        raise UnsupportedError("outputs of the mean and inverse deviation")
     element, rank = type_of(x).element_type, len(shape_of(x))
-    axis = node.attr("axis", -1) % rank
+    axes = list(range(node.attr("axis", -1) % rank, rank))
+    epsilon = node.attr("epsilon", 1e-5)
     wide = node.cast(x, f32) if node.attr("stash_type", 1) == 1 and _is_half(node) else x
-    normal = node.emit(nn.NormalizeOp(wide, list(range(axis, rank)), node.attr("epsilon", 1e-5)))
-    return _scale_and_shift(node, node.cast(normal, element), node[1], node.optional(2))
+    normal = node.emit(nn.NormalizeOp(wide, axes, epsilon))
+    result: Result = _scale_and_shift(node, node.cast(normal, element), node[1], node.optional(2))
+    if not any(node.proto.output[1:]):
+        return [result]
+    mean = node.emit(reduce.ReduceMeanOp(wide, axes, True))
+    centred = node.emit(b.SubOp(wide, mean))
+    variance = node.emit(reduce.ReduceMeanOp(node.emit(b.MulOp(centred, centred)), axes, True))
+    inverse = node.emit(e.RsqrtOp(node.emit(b.AddOp(variance, node.constant(epsilon, variance)))))
+    return [result, mean, inverse]
 
 
 def _is_half(node: Node) -> bool:

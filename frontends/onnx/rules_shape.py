@@ -103,20 +103,28 @@ def _concat(node: Node) -> SSAValue:
     return values[0] if len(values) == 1 else node.emit(s.ConcatOp(values, axis))
 
 
+LARGE = (1 << 31) - 1
+"""Exporters write this and more for "to the end"."""
+
+
 def slice_bounds(node: Node, dim: SymExpr, start: SymExpr, end: SymExpr, step: int) -> tuple[SymExpr, SymExpr]:
     """Start and size of a slice by ONNX's (NumPy's) rules: negative positions count from the end, all are clamped."""
     ranges = node.importer.symbols.ranges()
 
     def place(position: SymExpr, low: ExprLike, high: ExprLike) -> SymExpr:
         least, most = bounds(position, ranges)
-        if most is not None and most < 0:
+        if (most is not None and most < 0) or position == -dim - 1:
             position = position + dim
         elif least is None or least < 0:
             raise UnsupportedError(f"slicing at {position}, which may be negative or not")
         return simplify(sym_min(sym_max(position, low), high), ranges)
 
-    # The largest integers stand for "to the end".
-    start, end = (as_expr(max(min(v.const_value(), 1 << 40), -(1 << 40))) if v.is_const() else v for v in (start, end))
+    if end.is_const() and end.const_value() >= LARGE:
+        end = dim
+    if start.is_const() and abs(start.const_value()) >= LARGE:
+        start = dim if start.const_value() > 0 else as_expr(0)
+    if end.is_const() and end.const_value() <= -LARGE:
+        end = -dim - 1
     if step > 0:
         first, last = place(start, 0, dim), place(end, 0, dim)
         size = ceildiv(last - first, step)
