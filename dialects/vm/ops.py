@@ -164,9 +164,9 @@ class CheckOp(IRDLOperation):
 class ConstantOp(IRDLOperation):
     """A weight, as it lies in the artefact. Read-only.
 
-    ``value``: ``dense<...>``, ``dense_resource<name>`` or the symbol of a ``graph.recipe``. ``packed`` maps
-    an index of the value to an index of the memref, whose shape is the map's image; lanes that the map does
-    not reach are zero. Without ``packed`` both have the same shape.
+    ``value``: ``dense<...>``, ``dense_resource<name>`` or the symbol of a ``graph.recipe``. ``packed`` maps an
+    index of the value to an index of the memref, which holds the map's image and may be larger; elements that
+    the map does not reach are zero. Without ``packed`` both have the same shape.
 
     Example: ``%w = vm.constant dense_resource<w0> : tensor<10x100xf32> packed <(d0, d1) -> (d1 floordiv 16,
     d0, d1 mod 16)> : memref<7x10x16xf32>``
@@ -202,9 +202,13 @@ def _verify_packing(source: TensorType[Attribute], packed: IndexMapAttr | None, 
     shape = shape_exprs(source)
     if packed is not None and packed.num_inputs != len(shape):
         raise VerifyException(f"packed takes {packed.num_inputs} indices, the value has rank {len(shape)}")
-    image = shape if packed is None else packed.image_shape(shape)
-    if image != memref_shape_exprs(result):
-        raise VerifyException(f"value of shape {list(map(str, image))} cannot be {result}")
+    found = memref_shape_exprs(result)
+    if packed is None and found != shape:
+        raise VerifyException(f"value of shape {list(map(str, shape))} cannot be {result}")
+    if packed is not None:
+        image = packed.image_shape(shape)
+        if len(image) != len(found) or any(a.const_value() > b.const_value() for a, b in zip(image, found)):
+            raise VerifyException(f"packed value of shape {list(map(str, image))} does not fit into {result}")
 
 
 @irdl_op_definition

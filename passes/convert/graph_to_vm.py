@@ -55,7 +55,7 @@ from ...core.attributes import (
 from ...core.context import TilewrightContext
 from ...core.diagnostics import emit_error
 from ...core.passes import ModulePass
-from ...core.symbolic import SymExpr
+from ...core.symbolic import SymExpr, sym
 from ...dialects.graph.base import FusionKind, GraphOp
 from ...dialects.graph.structure import CallOp as GraphCallOp
 from ...dialects.graph.structure import ConstantOp as GraphConstantOp
@@ -328,27 +328,42 @@ class _Conversion:
         return alloc.result
 
     def _solve(
-        self, op: GraphCallOp, symbols: Sequence[str], expected: Sequence[Attribute], args: Sequence[SSAValue]
+        self,
+        op: GraphCallOp,
+        symbols: Sequence[str],
+        expected: Sequence[Attribute],
+        args: Sequence[SSAValue],
     ) -> dict[str, SymExpr]:
-        """What each symbol of the kernel is in terms of the caller's: found where it is an extent by itself."""
-        values: dict[str, SymExpr] = {}
-        for wanted, given in zip(expected, args):
-            for theirs, ours in zip(memref_shape_exprs(wanted), memref_shape_exprs(given.type)):
-                if theirs.kind == "sym":
-                    values.setdefault(theirs.name, ours)
+        """What each symbol of the kernel is for the caller: the same one, or whatever makes the shapes agree."""
+        pairs = [(memref_shape_exprs(wanted), memref_shape_exprs(given.type)) for wanted, given in zip(expected, args)]
+        values: dict[str, SymExpr] = {name: sym(name) for name in symbols}
+        if any(theirs != ours for theirs, ours in pairs):
+            values = _matched([pair for shapes in pairs for pair in zip(*shapes)])
         for name in symbols:
             if name not in values:
                 emit_error(op, f"cannot tell the symbol '{name}' of kernel {op.callee} from the arguments")
             self._known(op, sorted(values[name].symbols()))
-        for number, (wanted, given) in enumerate(zip(expected, args)):
-            shape = tuple(extent.subs(values) for extent in memref_shape_exprs(wanted))
-            if shape != memref_shape_exprs(given.type):
-                emit_error(op, f"argument {number} of kernel {op.callee} is {wanted}, found {given.type}")
+        for number, (theirs, ours) in enumerate(pairs):
+            if tuple(extent.subs(values) for extent in theirs) != ours:
+                found = f"{expected[number]}, found {args[number].type}"
+                emit_error(op, f"argument {number} of kernel {op.callee} is {found}")
         return values
 
     def _emit(self, op: Operation, origin: Operation) -> None:
         op.location = origin.location
         self.body.append(op)
+
+
+def _matched(pairs: Sequence[tuple[SymExpr, SymExpr]]) -> dict[str, SymExpr]:
+    """Values of the symbols on the left of which both sides are equal, as far as extents linear in one symbol tell."""
+    values: dict[str, SymExpr] = {}
+    for theirs, ours in sorted(pairs, key=lambda pair: pair[0].kind != "sym"):
+        unknown = theirs.symbols() - values.keys()
+        name = next(iter(unknown)) if len(unknown) == 1 else ""
+        factor = theirs.coefficient(name) if name else None
+        if factor:
+            values[name] = (ours - theirs.subs({**values, name: 0})) // factor
+    return values
 
 
 def _count(kernel: FuncOp, name: str) -> int:
