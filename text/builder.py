@@ -28,6 +28,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.traits import IsolatedFromAbove, SingleBlockImplicitTerminator, ensure_terminator
 
+from ..core.diagnostics import location_of
 from .driver import SyntaxFault, Token, describe
 from .reduce_attrs import AttributeReductions
 from .reduce_exprs import ExpressionReductions
@@ -306,7 +307,7 @@ class Builder(AttributeReductions, ExpressionReductions):
             value: SSAValue = defined[index]
             if value.type is not type_ and value.type != type_:
                 message = f"{token} has type {value.type}, expected {type_}"
-                raise SyntaxFault(message, token)
+                raise SyntaxFault(message, token, notes=[(f"{token} is defined here", location_of(value))])
             return value
         uses = self.forward.setdefault(str(token), {})
         if index in uses:
@@ -403,6 +404,7 @@ class Builder(AttributeReductions, ExpressionReductions):
             scope.region.add_block(block)
             for (token, _), arg in zip(entry, block.args):
                 if token is not None:
+                    arg.location = self.location(token.pos)
                     self.define(token, (arg,))
 
     def block_operation(self, _: Any, op: Operation) -> None:

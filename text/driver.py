@@ -46,13 +46,14 @@ class SyntaxFault(Exception):
     """The text is malformed at ``pos``; becomes a diagnostic in ``errors.py``."""
 
     def __init__(
-        self, message: str, token: Token | int, length: int = 1, notes: Sequence[tuple[str, int]] = ()
+        self, message: str, token: Token | int, length: int = 1, notes: Sequence[tuple[str, Any]] = ()
     ) -> None:
         super().__init__(message)
         self.message = message
         self.pos = token if isinstance(token, int) else token.pos
         self.length = length if isinstance(token, int) else max(1, len(token))
         self.notes = tuple(notes)
+        """Related places: a message, and a position or a location."""
 
 
 class Unexpected(Exception):
@@ -386,7 +387,7 @@ def _check_nesting(values: list[Any], pos: int) -> int:
     for bracket in ("[", "<", "{", "->"):
         if sum(type(v) is str and v == bracket for v in values) > MAX_ATTRIBUTE_DEPTH:
             raise SyntaxFault(f"more than {MAX_ATTRIBUTE_DEPTH} nested '{bracket}' in an attribute or type", pos)
-    return len(values) + MAX_ATTRIBUTE_DEPTH
+    return len(values) * 5 // 4 + MAX_ATTRIBUTE_DEPTH
 
 
 def _nothing(_: Any) -> tuple[()]:

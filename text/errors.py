@@ -47,7 +47,12 @@ _MOST = 6
 
 def fault_error(fault: SyntaxFault, text: str, filename: str) -> DiagnosticError:
     """The diagnostic of a fault."""
-    notes = tuple(_diagnostic(Severity.NOTE, m, pos, text, filename) for m, pos in fault.notes)
+    notes = tuple(
+        _diagnostic(Severity.NOTE, message, place, text, filename)
+        if isinstance(place, int)
+        else Diagnostic(Severity.NOTE, message, place)
+        for message, place in fault.notes
+    )
     return DiagnosticError(_diagnostic(Severity.ERROR, fault.message, fault.pos, text, filename, notes))
 
 

@@ -184,8 +184,9 @@ class Language:
         self._attrs: dict[tuple[str, bool], AttrSyntax] = {}
         self._attr_terminals: dict[tuple[str, bool], str | None] = {}
         self._fragments: dict[Fragment, None] = {}
-        wanted = sorted(n for n in names if context.get_optional_dialect(n) is not None)
-        self._dialects = {*wanted, "builtin"}
+        self._dialects = {*names, "builtin"}
+        for name in sorted(self._dialects):
+            context.get_optional_dialect(name)
         self._add_operations()
         self._add_attributes()
         self.driver = self._make_driver()

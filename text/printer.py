@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 from xdsl.dialects import builtin as b
 from xdsl.ir import Attribute, Block, BlockArgument, BuiltinAttribute, Operation, Region, SSAValue, TypeAttribute
 from xdsl.printer import Printer as XdslPrinter
+from xdsl.traits import IsTerminator
 
 from .grammar import Syntax, attr_syntax_of, op_syntax_of
 from .print_attrs import float_text, print_builtin, quote, quote_bytes
@@ -358,6 +359,8 @@ class Printer(XdslPrinter):
         self._indent += 1
         newline = "\n" + "  " * self._indent
         last = None if print_block_terminator else block.last_op
+        if last is not None and not last.has_trait(IsTerminator, value_if_unregistered=False):
+            last = None
         for op in block.ops:
             if op is last:
                 continue

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import stat
 import sys
@@ -22,6 +23,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import __version__
+
 if TYPE_CHECKING:
     from lark import Lark
     from lark.grammar import Rule
@@ -29,8 +32,8 @@ if TYPE_CHECKING:
 STARTS = ("start", "start_attr", "start_type")
 END = "$END"
 """Name of the terminal at the end of the text."""
-_FORMAT = 1
-"""Raise when the meaning of the stored record changes."""
+_MOST_FILES = 300
+"""Tables that the cache keeps; the oldest go first."""
 
 
 class GrammarError(Exception):
@@ -103,6 +106,8 @@ def build_tables(grammar: str) -> Tables:
             parser = _make_lark(grammar)
         except (LarkError, AssertionError) as error:
             raise GrammarError(str(error)) from error
+    for conflict in conflicts:
+        logging.getLogger(__name__).debug("shift/reduce conflict, shift taken: %s", conflict)
     return _convert(parser, conflicts)
 
 
@@ -124,8 +129,6 @@ def _make_lark(grammar: str) -> Lark:
 @contextmanager
 def _conflict_log() -> Iterator[list[str]]:
     """Collects the shift/reduce conflicts that Lark logs at level debug."""
-    import logging
-
     from lark.utils import logger
 
     found: list[str] = []
@@ -272,7 +275,8 @@ def _cache_path(grammar: str) -> Path | None:
     folder = cache_folder()
     if folder is None:
         return None
-    key = f"{_FORMAT}\0{version('lark')}\0{sys.version_info[:2]}\0{grammar}"
+    maker = Path(__file__).read_text() if Path(__file__).is_file() else __version__
+    key = f"{maker}\0{version('lark')}\0{sys.version_info[:2]}\0{grammar}"
     return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
 
 
@@ -293,6 +297,9 @@ def _store(path: Path, tables: Tables) -> None:
         with os.fdopen(handle, "w") as file:
             json.dump(record, file, separators=(",", ":"))
         os.replace(temporary, path)
+        files = sorted(path.parent.iterdir(), key=lambda p: p.stat().st_mtime)
+        for old in files[:-_MOST_FILES]:
+            old.unlink(missing_ok=True)
 
 
 def _from_record(record: dict[str, Any]) -> Tables:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,11 +41,12 @@ from xdsl.dialects.test import TestOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from tilewright.core import context
 from tilewright.core.diagnostics import DiagnosticError
 from tilewright.text import parse_attribute, parse_module, print_attribute, print_module
 
-FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-MANY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def make_context() -> Context:
@@ -59,6 +61,7 @@ def make_context() -> Context:
 
 
 CONTEXT = make_context()
+OWN_CONTEXT = context.make_context()
 
 # ---- attributes and types ----
 
@@ -297,7 +300,8 @@ module @m attributes {a = [1, "x", @f::@g], b = dense<[1.0, 0x7FC00000]> : tenso
   }
 }
 """
-TOKENS = sorted(set(SAMPLE.replace("\n", " ").split(" "))) + [
+TOKENS = [
+    *sorted(set(SAMPLE.split())),
     *(
         "",
         "<",
@@ -322,16 +326,31 @@ TOKENS = sorted(set(SAMPLE.replace("\n", " ").split(" "))) + [
         "?",
         "é",
         "\\",
-        "0x",
     ),
-    *("dense<", "tensor<", "99999999999999999999", "1.0e999", "loc(", "affine_map<", "\0", "x", "%0", "%a", "i0", "f9"),
+    *(
+        "0x",
+        "dense<",
+        "tensor<",
+        "9999999999999999999",
+        "1.0e999",
+        "loc(",
+        "affine_map<",
+        "\0",
+        "x",
+        "%0",
+        "%a",
+        "i0",
+        "f9",
+    ),
 ]
+FILES = sorted(p for p in Path(__file__).parents[1].rglob("*.ir") if "inputs" not in p.parts)
+"""Every lit test: all dialects of ours in pretty form."""
 
 
-def parses_or_reports(text: str) -> None:
+def parses_or_reports(text: str, context: Context = CONTEXT) -> None:
     """Anything but a diagnostic escapes, and fails the test."""
     try:
-        module = parse_module(text, context=CONTEXT)
+        module = parse_module(text, context=context)
     except DiagnosticError as error:
         assert error.diagnostics and error.diagnostics[0].position is not None
         assert "\n" not in error.diagnostics[0].message
@@ -365,6 +384,21 @@ def test_random_edits(edits: list[tuple[int, int, str]]) -> None:
     for position, length, token in edits:
         text = text[:position] + token + text[position + length :]
     parses_or_reports(text)
+
+
+@MANY
+@given(
+    st.sampled_from(FILES),
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 6), st.text(max_size=3)), max_size=3),
+    st.floats(0, 1),
+)
+def test_damaged_files(path: Path, edits: list[tuple[float, int, str]], end: float) -> None:
+    text = path.read_text()
+    for where, length, token in edits:
+        position = int(where * len(text))
+        text = text[:position] + token + text[position + length :]
+    parses_or_reports(text, OWN_CONTEXT)
+    parses_or_reports(text[: int(end * len(text))], OWN_CONTEXT)
 
 
 @MANY

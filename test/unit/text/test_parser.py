@@ -133,7 +133,8 @@ def test_too_deep() -> None:
 
 
 def test_resources() -> None:
-    text = 'module attributes {w = dense_resource<w> : tensor<2xf32>} {}\n{-# dialect_resources: {builtin: {w: "0x08"}} #-}'
+    text = "module attributes {w = dense_resource<w> : tensor<2xf32>} {}\n"
+    text += '{-# dialect_resources: {builtin: {w: "0x08"}} #-}'
     context = make_context()
     parse_module(text, context=context)
     from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface

@@ -38,7 +38,8 @@ def test_attributes_that_xdsl_loses() -> None:
           %0 = arith.cmpi slt, %a, %a {keep = 1} : i32
           %1 = arith.cmpf olt, %x, %x {keep = 2} : f32
           %2 = "llvm.mlir.constant"() <{value = 1 : i32}> {keep = 3} : () -> i32
-          %3 = "affine.load"(%m, %i, %i) <{map = affine_map<(d0, d1) -> (d0, d1)>}> {keep = 4} : (memref<8x8xf32>, index, index) -> f32
+          %3 = "affine.load"(%m, %i, %i) <{map = affine_map<(d0, d1) -> (d0, d1)>}> {keep = 4}
+            : (memref<8x8xf32>, index, index) -> f32
           "scf.execute_region"() ({
             scf.yield
           }) {keep = 5} : () -> ()
