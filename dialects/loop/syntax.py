@@ -75,7 +75,7 @@ def _maps(b: Builder, *groups: Sequence[Any]) -> tuple[list[SSAValue], list[Inde
 
 
 def _texts(p: Printer, exprs: Sequence[SymExpr], args: Sequence[SSAValue]) -> list[str]:
-    ordered, order = in_order_of_use(exprs, len(args))
+    ordered, order = in_order_of_use(tuple(exprs), len(args))
     operands = [args[k] for k in order]
     return [p.index_expr(e, operands) for e in ordered]
 

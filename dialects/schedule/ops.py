@@ -119,7 +119,6 @@ class GetLoopsOp(IRDLOperation):
     name = "schedule.get_loops"
     block = operand_def(BlockType)
     loops = var_result_def(LoopType)
-    assembly_format = "$block attr-dict `:` type($loops)"
 
     def __init__(self, block: SSAValue, count: int) -> None:
         super().__init__(operands=[block], result_types=[[LoopType()] * count])
@@ -136,7 +135,6 @@ class SplitOp(IRDLOperation):
     loop = operand_def(LoopType)
     factors = prop_def(DenseArrayBase.constr(i64))
     loops = var_result_def(LoopType)
-    assembly_format = "$loop `by` $factors attr-dict `:` type($loops)"
 
     def __init__(self, loop: SSAValue, factors: Sequence[int | None]) -> None:
         values = [-1 if f is None else f for f in factors]
@@ -190,7 +188,6 @@ class TileOp(IRDLOperation):
     loops = var_operand_def(LoopType)
     factors = prop_def(DenseArrayBase.constr(i64))
     tiles = var_result_def(LoopType)
-    assembly_format = "$loops `by` $factors attr-dict `:` type($tiles)"
 
     def __init__(self, loops: Sequence[SSAValue], factors: Sequence[int]) -> None:
         super().__init__(
@@ -381,7 +378,6 @@ class AnnotateOp(IRDLOperation):
 
     name = "schedule.annotate"
     target = operand_def(BaseAttr(BlockType) | BaseAttr(LoopType))
-    assembly_format = "$target $key `=` $value attr-dict `:` type($target)"
     key = prop_def(StringAttr)
     value = prop_def(AnyAttr())
 

@@ -5,6 +5,7 @@
       %i, %j = schedule.get_loops %b : 2
       %o, %l = schedule.split %j by [?, 8]
       %io, %ii = schedule.tile %i by [4]
+      schedule.annotate %io "key" = 4 : i64
     }
 """
 
@@ -16,7 +17,7 @@ from ...text.builder import Builder, Operand
 from ...text.driver import Token
 from ...text.fragment import Fragment, OpSyntax
 from ...text.printer import Printer
-from .ops import BlockType, GetLoopsOp, LoopType, ScheduleFuncOp, SplitOp, TileOp
+from .ops import AnnotateOp, BlockType, GetLoopsOp, LoopType, ScheduleFuncOp, SplitOp, TileOp
 
 Attributes = dict[str, Attribute]
 
@@ -94,11 +95,26 @@ def print_tile(p: Printer, op: TileOp) -> None:
     p.print_op_attributes(op.attributes)
 
 
+def build_annotate(b: Builder, target: Operand, key: str, value: Attribute, attributes: Attributes) -> AnnotateOp:
+    """``%l "key" = value``."""
+    op = AnnotateOp(b.defined(target), key, value)
+    op.attributes.update(attributes)
+    return op
+
+
+def print_annotate(p: Printer, op: AnnotateOp) -> None:
+    """Prints what :func:`build_annotate` builds."""
+    p.print_string(f' {p.value_name(op.target)} "{op.key.data}" = ')
+    p.print_attribute(op.value)
+    p.print_op_attributes(op.attributes)
+
+
 FRAGMENT = Fragment(
     ops=(
         OpSyntax(ScheduleFuncOp, "schedule_func_head region attr_dict_opt", build_func, print_func),
         OpSyntax(GetLoopsOp, 'operand attr_dict_opt ":" INT', build_get_loops, print_get_loops),
         OpSyntax(SplitOp, 'operand "by" schedule_factors attr_dict_opt', build_split, print_split),
+        OpSyntax(AnnotateOp, 'operand string "=" attr attr_dict_opt', build_annotate, print_annotate),
         OpSyntax(TileOp, 'operands "by" int_list attr_dict_opt', build_tile, print_tile),
     ),
     rules="""
