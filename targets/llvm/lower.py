@@ -8,9 +8,9 @@ serially), loads, stores, index expressions, conditions, local buffers, and elem
 Leaves functions of the `llvm` and `tllvm` dialects: the kernel, and two for each outermost parallel loop
 (`lower_parallel.py`).
 
-Loops become blocks with the test at the end. A loop marked `unrolled` is left to LLVM, which unrolls it fully; a local
-buffer is a stack buffer of the function, whose elements LLVM then keeps in registers. Buffers are told not to overlap
-unless the kernel carries the attribute `tw.may_alias`.
+Loops become blocks with the test at the end. A loop marked `unrolled` is left to LLVM, which unrolls it fully; a small
+local buffer is on the stack, and LLVM then keeps its elements in registers (`lower_buffers.py`). LLVM is told that
+buffers do not overlap unless the kernel carries the attribute `tw.may_alias`.
 
 Deliberately elsewhere: index expressions (`lower_index.py`), element arithmetic (`lower_ops.py`).
 """
@@ -42,6 +42,7 @@ from ...core.passes import ModulePass
 from ...core.symbolic import SymExpr, const
 from ...dialects.loop import ops as loop
 from .dialect import MaskedLoadOp, MaskedStoreOp
+from .lower_buffers import LocalBuffers
 from .lower_build import (
     BUFFER_ALIGNMENT,
     NO_WRAP_AT_ALL,
@@ -59,8 +60,6 @@ if TYPE_CHECKING:
 
 KERNEL_ATTRIBUTE = "tw.kernel"
 MAY_ALIAS_ATTRIBUTE = "tw.may_alias"
-MAX_STACK_BYTES = 512 * 1024
-"""Of the local buffers of one function; worker threads have stacks of a few megabytes."""
 
 
 @dataclass(frozen=True)
@@ -126,17 +125,21 @@ class KernelState:
 class FunctionLowering:
     """Lowers loop IR into the function that `builder` builds."""
 
-    def __init__(self, state: KernelState, builder: FunctionBuilder, context: SSAValue | None) -> None:
-        """Without a context the function is the body of a parallel loop, and loops in it run serially."""
+    def __init__(
+        self, state: KernelState, builder: FunctionBuilder, context: SSAValue, in_parallel: bool = False
+    ) -> None:
+        """In the body of a parallel loop all loops run serially."""
         self.state = state
         self.builder = builder
         self.context = context
+        self.in_parallel = in_parallel
         self.index = IndexLowering(builder)
         self.values: dict[SSAValue, SSAValue] = {}
-        self._stack_bytes = 0
+        self.buffers = LocalBuffers(builder, context)
 
     def body(self, block: Block) -> None:
         """Lower the operations of a block of loop IR, its terminator aside."""
+        self.buffers.push()
         for op in block.ops:
             self.builder.location = op.location
             if (element := ELEMENT_OPS.get(op.name)) is not None:
@@ -145,6 +148,7 @@ class FunctionLowering:
                 lower(self, op)
             elif not isinstance(op, func.ReturnOp):
                 emit_error(op, "has no lowering to LLVM")
+        self.buffers.pop()
 
     def value(self, source: SSAValue) -> SSAValue:
         """The lowered value of a value of loop IR."""
@@ -260,13 +264,11 @@ class FunctionLowering:
         count = const(1)
         for extent in memref_shape_exprs(op.result.type):
             count = count * extent
-        if not count.is_const():
-            emit_error(op, f"has {count} elements, expected a constant number for a local buffer")
         element = storage_type(lowered_type(op.result.type.element_type, op))
-        self._stack_bytes += count.const_value() * element_bytes(element)
-        if self._stack_bytes > MAX_STACK_BYTES:
-            emit_error(op, f"brings local buffers to {self._stack_bytes} bytes, expected at most {MAX_STACK_BYTES}")
-        self.values[op.result] = self.builder.stack_buffer(element, count.const_value())
+        if count.is_const() and self.buffers.fits_the_stack(count.const_value(), element):
+            self.values[op.result] = self.buffers.on_the_stack(count.const_value(), element)
+        else:
+            self.values[op.result] = self.buffers.on_the_heap(self.index.value(count), element)
 
     # Control.
     def _for(self, op: loop.ForOp) -> None:
@@ -277,7 +279,7 @@ class FunctionLowering:
             self.index.bind_constant(op.var, 0)
             self.body(op.body.block)
             return
-        if op.kind.data == "parallel" and self.context is not None:
+        if op.kind.data == "parallel" and not self.in_parallel:
             from .lower_parallel import lower_parallel
 
             lower_parallel(self, op, extent)

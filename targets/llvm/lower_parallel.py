@@ -1,9 +1,9 @@
 """Outermost parallel loops: outlined bodies that the thread pool calls.
 
     loop.for %i = 0 to 64 parallel { body using %x, %n }
-    --> captures = {x, n} on the stack; ctx.parallel_for(ctx, @k.parallel0.body, captures, 64)
+    --> captures = {ctx, x, n} on the stack; ctx.parallel_for(ctx, @k.parallel0.body, captures, 64)
         @k.parallel0.body(captures, begin, end): loads the captures and calls
-        @k.parallel0(x, n, begin, end): the loop from begin to end
+        @k.parallel0(ctx, x, n, begin, end): the loop from begin to end
 
 The body is split in two because what a pointer loaded from memory may overlap is unknown, while the arguments of the
 inner function say that they do not overlap. LLVM inlines it and keeps that knowledge.
@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from ...core.symbolic import SymExpr
 from ...dialects.loop import ops as loop
+from .lower_buffers import indirect_call
 from .lower_build import POINTER, FunctionBuilder, lowered_type
 from .lower_index import is_index
 from .lower_ops import ELEMENT_OPS
@@ -36,7 +37,7 @@ def lower_parallel(outer: FunctionLowering, op: loop.ForOp, extent: SymExpr) -> 
     state.parallel_loops += 1
     captured = _captured(outer, op)
     count = outer.index.value(extent)
-    values = [outer.value(value) for value in captured]
+    values = [outer.context, *(outer.value(value) for value in captured)]
     build.location = op.location
     _outline(outer, op, name, captured, extent)
     struct = llvm.LLVMStructType.from_type_list([value.type for value in values])
@@ -44,11 +45,10 @@ def lower_parallel(outer: FunctionLowering, op: loop.ForOp, extent: SymExpr) -> 
     data = build.stack_struct(struct)
     for number, value in enumerate(values):
         build.store(value, build.field_pointer(data, struct, number), 8)
-    assert outer.context is not None
     slot = build.field_pointer(outer.context, i64, CONTEXT_FIELDS.index("parallel_for"))
     parallel_for = build.load(slot, POINTER, 8)
     body = build.make(llvm.AddressOfOp, [], POINTER, {"global_name": SymbolRefAttr(f"{name}.body")})
-    build.add(_indirect_call([parallel_for, outer.context, body, data, count]))
+    build.add(indirect_call([parallel_for, outer.context, body, data, count]))
 
 
 def _captured(outer: FunctionLowering, op: loop.ForOp) -> list[SSAValue]:
@@ -71,12 +71,12 @@ def _outline(outer: FunctionLowering, op: loop.ForOp, name: str, captured: list[
     from .lower import FunctionLowering, pointer_attributes
 
     state = outer.state
-    types: list[Attribute] = [lowered_type(value.type, op) for value in captured]
-    attributes = [pointer_attributes(value.type, state.may_alias) for value in captured]
+    types: list[Attribute] = [POINTER, *(lowered_type(value.type, op) for value in captured)]
+    attributes = [{}, *(pointer_attributes(value.type, state.may_alias) for value in captured)]
     build = FunctionBuilder(name, [*types, i64, i64], [*attributes, {}, {}], "internal", op.location)
-    inner = FunctionLowering(state, build, context=None)
+    inner = FunctionLowering(state, build, build.arguments[0], in_parallel=True)
     names = {argument: symbol for symbol, argument in state.symbols.items()}
-    for source, argument in zip(captured, build.arguments, strict=False):
+    for source, argument in zip(captured, build.arguments[1:], strict=False):
         if is_index(source):
             inner.index.bind(source, argument, outer.index.range_of(source), names.get(source))
         else:
@@ -116,10 +116,3 @@ def _body(name: str, struct: llvm.LLVMStructType, like: FunctionBuilder) -> llvm
     build.add(llvm.CallOp(name, *values, begin, end))
     build.add(llvm.ReturnOp())
     return build.finish()
-
-
-def _indirect_call(operands: list[SSAValue]) -> llvm.CallOp:
-    """A call of the function that the first operand points to."""
-    call = llvm.CallOp("indirect", *operands)
-    del call.properties["callee"]
-    return call

@@ -330,21 +330,32 @@ def test_text_is_deterministic(kernel_builder: Any, compile_kernel: Any) -> None
     assert len(texts) == 1
 
 
-@pytest.mark.parametrize(
-    "shape,scope,message",
-    [
-        ([4], "global", "expected a workspace argument"),
-        ([N], "local", "expected a constant number"),
-        ([200_000], "local", "brings local buffers to 800000 bytes"),
-    ],
-)
-def test_buffers_that_cannot_be_on_the_stack(
-    kernel_builder: Any, compile_kernel: Any, shape: list[Any], scope: str, message: str
-) -> None:
-    k = kernel_builder([memref_type(f32, [4])], ["n"])
+@pytest.mark.parametrize("kind", ["serial", "parallel"])
+@pytest.mark.parametrize("size", [N, 100_000], ids=str)
+def test_buffers_that_do_not_fit_the_stack(kernel_builder: Any, compile_kernel: Any, kind: str, size: Any) -> None:
+    """y[i] = scratch[5] after scratch[5] = x[i], with a scratch buffer for each iteration."""
+    k = kernel_builder([memref_type(f32, [40]), memref_type(f32, [40])], ["n"])
+    x, y, _ = k.args
     with ImplicitBuilder(k.block):
-        loop.AllocOp("b", memref_type(f32, shape), scope)
-    with pytest.raises(DiagnosticError, match=message):
+
+        def body(i: SSAValue) -> None:
+            scratch = loop.AllocOp("scratch", memref_type(f32, [size]), "local").result
+            k.store(k.load(x, [i], D[0]), scratch, [], 5)
+            k.store(k.load(scratch, [], 5), y, [i], D[0])
+
+        k.loop(40, body, kind)
+    kernel = compile_kernel(k.finish())
+    x_array, y_array = np.arange(40, dtype=np.float32), np.zeros(40, np.float32)
+    kernel(x_array, y_array, 64, threads=2)
+    np.testing.assert_array_equal(y_array, x_array)
+    assert kernel.text.count("@llvm.trap()") == 2  # the call and the declaration
+
+
+def test_main_memory_is_no_business_of_the_kernel(kernel_builder: Any, compile_kernel: Any) -> None:
+    k = kernel_builder([memref_type(f32, [4])])
+    with ImplicitBuilder(k.block):
+        loop.AllocOp("b", memref_type(f32, [4]), "global")
+    with pytest.raises(DiagnosticError, match="expected a workspace argument"):
         compile_kernel(k.finish())
 
 
