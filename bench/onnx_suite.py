@@ -178,8 +178,8 @@ def operator_of(kind: str, test: Any) -> str:
     return f"({kind})"
 
 
-def run_suite(tests: list[tuple[str, Any]], executor: str, limit: float) -> list[Outcome]:
-    """Runs all tests in order, with a line of progress on a terminal."""
+def run_suite(tests: list[tuple[str, Any]], executor: str, limit: float, verbose: bool = False) -> list[Outcome]:
+    """Runs all tests in order; progress goes to the standard error."""
     worker = Worker(tests, executor)
     outcomes: list[Outcome] = []
     for i, (kind, test) in enumerate(tests):
@@ -187,7 +187,9 @@ def run_suite(tests: list[tuple[str, Any]], executor: str, limit: float) -> list
         state, message = worker.run(i, limit)
         seconds = time.perf_counter() - start
         outcomes.append(Outcome(test.name, kind, operator_of(kind, test), state, message, seconds))
-        if sys.stderr.isatty():
+        if verbose:
+            print(f"{state} {test.name} {seconds:.2f} s {message!r}", file=sys.stderr, flush=True)
+        elif sys.stderr.isatty():
             print(f"\r{i + 1}/{len(tests)}", end="", file=sys.stderr)
     worker.stop()
     return outcomes
@@ -220,10 +222,10 @@ def main() -> int:
     parser.add_argument("--filter", default="", help="only tests whose name contains this text")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds per test")
     parser.add_argument("--json", type=Path, help="write every outcome to this file")
-    parser.add_argument("--verbose", action="store_true", help="also list operators that pass completely")
+    parser.add_argument("--verbose", action="store_true", help="each test as it ends; operators that pass too")
     options = parser.parse_args()
     tests = load_tests(options.kind or list(KINDS), options.filter)
-    outcomes = run_suite(tests, "interpreter" if options.interpreter else "compiled", options.limit)
+    outcomes = run_suite(tests, "interpreter" if options.interpreter else "compiled", options.limit, options.verbose)
     print_report(outcomes, options.verbose)
     if options.json:
         options.json.write_text(json.dumps([asdict(o) for o in outcomes], indent=1))

@@ -89,6 +89,7 @@ class ModelImporter:
                        for o in proto.opset_import}  # fmt: skip
         self.functions: dict[tuple[str, str], FunctionProto] = {(f.domain, f.name): f for f in proto.functions}
         self.constants: list[Operation] = []
+        self.constant_arrays: dict[SSAValue, Array] = {}
         self.problems: list[tuple[NodeProto, str]] = []
         self.needed: set[str] = set()
         self._arguments: dict[SSAValue, str] = {}
@@ -164,7 +165,7 @@ class ModelImporter:
 
     def _dim(self, dim: int | str | None, hint: str) -> ExprLike:
         if isinstance(dim, str):
-            return int(dim) if dim.isdigit() else self.symbols.named(dim)
+            return int(dim) if dim.isdigit() else self.symbols.named(dim, hint)
         if dim is None or dim < 0:
             return self.symbols.fresh(hint, maybe_zero=False)
         return as_expr(dim)
@@ -250,6 +251,7 @@ class GraphImporter:
         op.location = name_location(hint, self.model.location)
         set_hint(op.results[0], hint)
         self.model.constants.append(op)
+        self.model.constant_arrays[op.result] = array
         return op.result
 
     def add_initializers(self, graph: GraphProto) -> None:
@@ -311,7 +313,15 @@ class GraphImporter:
             raise UnsupportedError(f"output {len(results)}")
         for name, result in zip(proto.output, results):
             if name:
-                self.define(name, _as_entry(result, name))
+                self.define(name, self._as_entry(result, name))
+
+    def _as_entry(self, result: Result, name: str) -> Entry:
+        if isinstance(result, Entry):
+            return result
+        if isinstance(result, SSAValue):
+            set_hint(result, name)
+            return Entry(value=result, array=self.model.constant_arrays.get(result), name=name)
+        return Entry(array=result, name=name)
 
     def _note_if_unknown(self, proto: NodeProto) -> None:
         domain = "" if proto.domain == "ai.onnx" else proto.domain
@@ -327,15 +337,6 @@ def _is_small(type: Attribute) -> bool:
     assert isinstance(type, TensorType)
     shape = type.get_shape()
     return all(d >= 0 for d in shape) and math.prod(shape) <= 64
-
-
-def _as_entry(result: Result, name: str) -> Entry:
-    if isinstance(result, Entry):
-        return result
-    if isinstance(result, SSAValue):
-        set_hint(result, name)
-        return Entry(value=result, name=name)
-    return Entry(array=result, name=name)
 
 
 def set_hint(value: SSAValue, name: str) -> None:

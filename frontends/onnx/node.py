@@ -11,10 +11,11 @@ from xdsl.dialects.builtin import IntegerType, LocationAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...core.attributes import shape_exprs
-from ...core.symbolic import ExprLike, SymExpr
+from ...core.symbolic import ExprLike, SymExpr, as_expr
 from ...dialects.graph.base import Shape, Tensor, tensor_of
 from ...dialects.graph.elementwise import CastOp
 from ...dialects.graph.shape import BroadcastToOp, DimsOp, ReshapeOp
+from ...dialects.graph.structure import MatchShapeOp
 from .entries import Entry
 from .errors import ModelError, UnsupportedError, ValueNeededError
 
@@ -157,6 +158,32 @@ class Node:
 
     def broadcast(self, value: SSAValue, shape: Sequence[ExprLike]) -> SSAValue:
         return value if shape_exprs(value.type) == tuple(shape) else self.emit(BroadcastToOp(value, shape))
+
+    def agree(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        """Values that broadcast provably: symbolic dimensions that differ are claimed equal (checked at run time).
+
+        So a symbolic dimension that is 1 in some run does not broadcast with an unrelated one; the check says so.
+        """
+        rank = max(len(shape_exprs(v.type)) for v in values)
+        wanted: list[SymExpr] = []
+        for i in range(1, rank + 1):
+            dims = [shape[-i] for v in values if len(shape := shape_exprs(v.type)) >= i and shape[-i] != 1]
+            # A constant says more than an expression.
+            wanted.append(next((d for d in dims if d.is_const()), dims[0]) if dims else as_expr(1))
+        return [self._claim(v, wanted) for v in values]
+
+    def _claim(self, value: SSAValue, wanted: Sequence[SymExpr]) -> SSAValue:
+        shape = shape_exprs(value.type)
+        claimed = list(shape)
+        for i in range(1, len(shape) + 1):
+            dim, other = shape[-i], wanted[i - 1]
+            if dim != 1 and dim != other and not (dim.is_const() and other.is_const()):
+                claimed[-i] = other
+        return self.claim(value, claimed)
+
+    def claim(self, value: SSAValue, shape: Sequence[ExprLike]) -> SSAValue:
+        """The value with a shape that is checked at run time."""
+        return value if shape_exprs(value.type) == tuple(shape) else self.emit(MatchShapeOp(value, shape))
 
     def cast(self, value: SSAValue, to: Attribute) -> SSAValue:
         return value if tensor_of(value).element_type == to else self.emit(CastOp(value, to))

@@ -21,6 +21,7 @@ def operands(node: Node) -> tuple[SSAValue, SSAValue]:
     """Both operands; before opset 7 the right one is aligned at ``axis`` of the left one instead of at the end."""
     lhs, rhs = node[0], node[1]
     if node.opset >= 7 or not node.attr("broadcast", 0):
+        lhs, rhs = node.agree([lhs, rhs])
         return lhs, rhs
     left, right = len(shape_of(lhs)), len(shape_of(rhs))
     axis = node.attr("axis", left - right)
@@ -44,11 +45,11 @@ def _equal(node: Node) -> SSAValue:
 
 
 def _variadic(op: Maker) -> Rule:
-    return lambda node: reduce(lambda x, y: node.emit(op(x, y)), node.values())
+    return lambda node: reduce(lambda x, y: node.emit(op(x, y)), node.agree(node.values()))
 
 
 def _mean(node: Node) -> SSAValue:
-    total = reduce(lambda x, y: node.emit(b.AddOp(x, y)), node.values())
+    total = reduce(lambda x, y: node.emit(b.AddOp(x, y)), node.agree(node.values()))
     count = len(node.proto.input)
     return total if count == 1 else node.emit(b.DivOp(total, node.constant(count, total)))
 
@@ -64,7 +65,7 @@ def _pow(node: Node) -> SSAValue:
 
 
 def _mod(node: Node) -> SSAValue:
-    return node.emit(b.ModOp(node[0], node[1], truncated=bool(node.attr("fmod", 0))))
+    return node.emit(b.ModOp(*operands(node), truncated=bool(node.attr("fmod", 0))))
 
 
 def _bit_shift(node: Node) -> SSAValue:
@@ -75,7 +76,7 @@ def _bit_shift(node: Node) -> SSAValue:
 
 
 def _where(node: Node) -> SSAValue:
-    return node.emit(b.WhereOp(node[0], node[1], node[2]))
+    return node.emit(b.WhereOp(*node.agree(node.values())))
 
 
 BINARY_RULES: dict[str, Rule] = {

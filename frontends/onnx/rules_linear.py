@@ -24,6 +24,8 @@ def matmul(node: Node, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         raise ModelError("an operand of matmul is a scalar")
     a = node.reshape(lhs, (1, *left)) if len(left) == 1 else lhs
     c = node.reshape(rhs, (*right, 1)) if len(right) == 1 else rhs
+    if shape_of(a)[-1] != shape_of(c)[-2] and not (shape_of(a)[-1].is_const() and shape_of(c)[-2].is_const()):
+        a = node.claim(a, (*shape_of(a)[:-1], shape_of(c)[-2]))
     result = node.emit(MatmulOp(a, c))
     shape = list(shape_of(result))
     if len(right) == 1:

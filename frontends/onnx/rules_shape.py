@@ -15,6 +15,7 @@ from ...dialects.graph.base import broadcast_dims, product
 from .entries import Entry
 from .errors import ModelError, UnsupportedError
 from .node import Array, Node, Result, Rule, shape_of
+from .symbols import LIMIT
 from .tensors import element_type
 
 
@@ -100,7 +101,21 @@ def _transpose(node: Node) -> Result:
 def _concat(node: Node) -> SSAValue:
     axis = node.attr("axis", 1) % max(node.entry(0).rank, 1)
     values = node.values()
-    return values[0] if len(values) == 1 else node.emit(s.ConcatOp(values, axis))
+    if len(values) == 1:
+        return values[0]
+    # Dimensions that must be equal, and are not provably so, are checked at run time.
+    for i, dim in enumerate(shape_of(values[0])):
+        if i != axis:
+            values = [_claim_dim(node, v, i, dim) for v in values]
+    return node.emit(s.ConcatOp(values, axis))
+
+
+def _claim_dim(node: Node, value: SSAValue, index: int, dim: SymExpr) -> SSAValue:
+    shape = list(shape_of(value))
+    if len(shape) <= index or (shape[index].is_const() and dim.is_const()):
+        return value
+    shape[index] = dim
+    return node.claim(value, shape)
 
 
 LARGE = (1 << 31) - 1
@@ -116,7 +131,8 @@ def slice_bounds(node: Node, dim: SymExpr, start: SymExpr, end: SymExpr, step: i
         if (most is not None and most < 0) or position == -dim - 1:
             position = position + dim
         elif least is None or least < 0:
-            raise UnsupportedError(f"slicing at {position}, which may be negative or not")
+            # The quotient is -1 for negative positions and 0 for others.
+            position = position - dim * floordiv(position, LIMIT)
         return simplify(sym_min(sym_max(position, low), high), ranges)
 
     if end.is_const() and end.const_value() >= LARGE:

@@ -17,12 +17,13 @@ def rules() -> dict[tuple[str, str], Rule]:
     from .rules_linear import LINEAR_RULES
     from .rules_nn import NN_RULES
     from .rules_quantize import QUANTIZE_RULES
+    from .rules_recurrent import RECURRENT_RULES
     from .rules_reduce import REDUCE_RULES
     from .rules_shape import SHAPE_RULES
 
     families = (
         CONTROL_RULES, ELEMENTWISE_RULES, BINARY_RULES, NN_RULES, LINEAR_RULES, REDUCE_RULES, SHAPE_RULES,
-        INDEXING_RULES, QUANTIZE_RULES,
+        INDEXING_RULES, QUANTIZE_RULES, RECURRENT_RULES,
     )  # fmt: skip
     return {("", name): rule for family in families for name, rule in family.items()}
 
