@@ -1,9 +1,9 @@
 """NumPy meaning of the ``arith`` and ``math`` ops, on scalars and arrays alike.
 
-One table, :data:`SCALAR_OPS`, serves every level: element bodies of ``te.compute`` (evaluated over whole index grids), loop
-nests (evaluated per element or per vector) and the scalar code of the host program. A value of a builtin type is a NumPy
-value of the dtype that :func:`numpy_dtype` gives: signless and signed integers are signed, ``i1`` is ``bool``, ``index`` is
-``int64``. Ops that read a signless integer as unsigned view it as such.
+One table, :data:`SCALAR_OPS`, serves every level: element bodies of ``te.compute`` (evaluated over whole index
+grids), loop nests (evaluated per element or per vector) and the scalar code of the host program. A value of a
+builtin type is a NumPy value of the dtype that :func:`numpy_dtype` gives: signless and signed integers are signed,
+``i1`` is ``bool``, ``index`` is ``int64``. Ops that read a signless integer as unsigned view it as such.
 
 Elsewhere: graph ops in ``graph*``, the dispatch over ops with regions in ``interpreter``.
 """
@@ -40,7 +40,8 @@ ScalarFunction = Callable[..., Value]
 def numpy_dtype(type_: Attribute) -> np.dtype[Any]:
     """The dtype of values of a scalar type, or of the elements of a shaped type; ``TypeError`` where there is none."""
     if isinstance(type_, ContainerType):
-        return numpy_dtype(type_.get_element_type())
+        element: Attribute = type_.get_element_type()
+        return numpy_dtype(element)
     if isinstance(type_, IntegerType):
         width = type_.width.data
         if width == 1:
@@ -52,7 +53,8 @@ def numpy_dtype(type_: Attribute) -> np.dtype[Any]:
     if isinstance(type_, BFloat16Type):
         import ml_dtypes
 
-        return np.dtype(ml_dtypes.bfloat16)
+        half: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return half
     for kind, dtype in ((Float32Type, np.float32), (Float64Type, np.float64), (Float16Type, np.float16)):
         if isinstance(type_, kind):
             return np.dtype(dtype)

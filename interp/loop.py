@@ -1,9 +1,10 @@
 """Runs loop IR: each outermost loop or block becomes one Python function, compiled from source and called.
 
-All stages of loop IR run the same way, from plain nests with blocks to vector code: every loop kind is executed in order,
-a block binds its iterators, tests its ``where``, and runs its init region where all reduce iterators are 0. Elements are
-NumPy scalars of the memref's type, vectors small arrays, so that arithmetic rounds and wraps as the types say. New buffers
-are filled with a pattern (NaN, extreme integers), so that a read of what nothing wrote shows in the result.
+All stages of loop IR run the same way, from plain nests with blocks to vector code: every loop kind is executed in
+order, a block binds its iterators, tests its ``where``, and runs its init region where all reduce iterators are 0.
+Elements are NumPy scalars of the memref's type, vectors small arrays, so that arithmetic rounds and wraps as the
+types say. New buffers are filled with a pattern (NaN, extreme integers), so that a read of what nothing wrote shows
+in the result.
 
 Indices outside of a memref are errors; NumPy itself would take negative ones from the end.
 """
@@ -68,7 +69,7 @@ def _in_bounds(index: Any, size: int) -> Any:
 
 
 def _vector_load(array: Array, index: Sequence[Any], lanes: int) -> Array:
-    return array[_vector_index(array, index, lanes)].copy()
+    return np.array(array[_vector_index(array, index, lanes)])
 
 
 def _vector_store(array: Array, index: Sequence[Any], value: Any, lanes: int) -> None:
@@ -339,5 +340,5 @@ def _plain(value: Value) -> Value:
     return int(value) if isinstance(value, np.integer) else value
 
 
-FRAME_OPS: dict[str, FrameFunction] = {name: _run for name in _HANDLERS}
+FRAME_OPS: dict[str, FrameFunction] = dict.fromkeys(_HANDLERS, _run)
 """Frame functions of the loop dialect: each op outside of any loop is compiled and called."""

@@ -1,9 +1,9 @@
 """Evaluates ``te.compute``: all elements at once, over index grids, in NumPy.
 
-Each index of the compute is one axis: spatial dimensions first, then reduction dimensions. A value that does not depend on
-an index has extent 1 on its axis, so element arithmetic is NumPy broadcasting. Reads whose indices are linear are strided
-views and copy nothing; others gather. Reductions run in chunks, so that layers of ordinary size fit into memory; the sum of
-a product of two strided reads is a contraction, which ``einsum`` gives to BLAS.
+Each index of the compute is one axis: spatial dimensions first, then reduction dimensions. A value that does not
+depend on an index has extent 1 on its axis, so element arithmetic is NumPy broadcasting. Reads whose indices are
+linear are strided views and copy nothing; others gather. Reductions run in chunks, so that layers of ordinary size
+fit into memory; the sum of a product of two strided reads is a contraction, which ``einsum`` gives to BLAS.
 
 The result of a float reduction depends on the order of its elements in the last digits, as in any implementation.
 """
@@ -222,7 +222,7 @@ class _Evaluation:
         return (list(chunk) for chunk in itertools.product(*ranges))
 
     def _contraction(self) -> list[Array] | None:
-        """``sum`` of ``a[...] * b[...]`` with float elements and linear indices, by einsum; ``None`` where it is not that."""
+        """``sum`` of ``a[...] * b[...]`` with float elements and linear indices, by einsum; ``None`` for others."""
         operands = contraction_reads(self.op)
         if operands is None or self.dtypes[0].kind != "f" or 0 in (*self.extents, *self.depths):
             return None

@@ -1,11 +1,11 @@
 """Operations of the ``te`` dialect.
 
-A ``te.compute`` says *what* each element of a tensor is, never in which order elements are computed. It is isolated:
-everything it reads is an operand, so two equal computes are equal text. Orders, placements, vectors and threads belong to
-the ``loop`` and ``schedule`` dialects.
+A ``te.compute`` says *what* each element of a tensor is, never in which order elements are computed. It is
+isolated: everything it reads is an operand, so two equal computes are equal text. Orders, placements, vectors and
+threads belong to the ``loop`` and ``schedule`` dialects.
 
-Index expressions are quasi-affine: an :class:`~tilewright.core.attributes.IndexMapAttr` over the op's ``args`` (its inputs
-``d0, d1, ...``), whose expressions may also name symbolic dimensions of the function (``n``).
+Index expressions are quasi-affine: an :class:`~tilewright.core.attributes.IndexMapAttr` over the op's ``args`` (its
+inputs ``d0, d1, ...``), whose expressions may also name symbolic dimensions of the function (``n``).
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ COMBINERS: dict[str, int] = {
     "argmax": 2,
     "argmin": 2,
 }
-"""Predefined reductions, and how many yielded values (and results) each takes; ``argmax``/``argmin`` take (value, index)
+"""Predefined reductions, and how many yielded values (and results) each takes; ``argmax``/``argmin`` take (value,
+index)
 and keep the smallest index among equal values."""
 
 
@@ -55,8 +56,8 @@ class ComputeOp(IRDLOperation):
     space). The region's arguments are the inputs, then one ``index`` per spatial dimension, then one per reduction
     dimension; it ends in ``te.yield``. Without reduction dimensions the yielded values are the elements.
 
-    Verification rejects: an extent that disagrees with the result's shape, a yield whose types are not the element types, a
-    combiner without reduction dimensions or the other way round.
+    Verification rejects: an extent that disagrees with the result's shape, a yield whose types are not the element
+    types, a combiner without reduction dimensions or the other way round.
 
     Example (matrix product)::
 
@@ -257,11 +258,13 @@ def build_compute(
     inputs: Sequence[SSAValue],
     result_types: Sequence[Attribute],
     extents: ExprListAttr,
-    reduce_extents: ExprListAttr = ExprListAttr(()),
+    reduce_extents: ExprListAttr | None = None,
     block_name: str | None = None,
 ) -> ComputeOp:
     """A compute with an empty body whose region arguments are in place; the caller fills in the body."""
     index = IndexType()
+    if reduce_extents is None:
+        reduce_extents = ExprListAttr(())
     count = len(extents.exprs) + len(reduce_extents.exprs)
     block = Block(arg_types=[*(v.type for v in inputs), *([index] * count)])
     return ComputeOp(inputs, result_types, extents, reduce_extents, Region(block), block_name)

@@ -7,8 +7,8 @@
       te.yield sum %p : f32
     }
 
-Indices are written with the values they name, so the order in which an op holds its index operands is the order in which the
-text names them.
+Indices are written with the values they name, so the order in which an op holds its index operands is the order in
+which the text names them.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class IndexScope:
         return [self.values[n] for n in chosen], map_
 
     def guards(self, exprs: Sequence[SymExpr], shape: Sequence[SymExpr]) -> list[SymExpr]:
-        """Pairs (lhs, rhs), flattened, whose lhs < rhs say that the index is inside ``shape``; proved ones are left out."""
+        """Pairs (lhs, rhs), flattened: lhs < rhs says that the index is inside ``shape``; proved ones are left out."""
         pairs: list[SymExpr] = []
         for expr, extent in zip(exprs, shape, strict=True):
             low, _ = bounds(expr, self.ranges)

@@ -1,7 +1,7 @@
 """The pass ``outline-kernels``: each ``graph.kernel`` becomes a private function and a ``graph.call``.
 
-Kernels that are equal up to value names and locations become one function, so that equal layers are scheduled and compiled
-once. Calls keep the location of their kernel, and with it the model's node names.
+Kernels that are equal up to value names and locations become one function, so that equal layers are scheduled and
+compiled once. Calls keep the location of their kernel, and with it the model's node names.
 """
 
 from __future__ import annotations
@@ -39,10 +39,13 @@ class OutlineKernelsPass(ModulePass):
         %y = graph.kernel "add" (%x, %w) : (...) -> tensor<4xf32> { ^bb0(%0, %1): ... graph.yield %2 }
         -->
         %y = graph.call @add(%x, %w) : (...) -> tensor<4xf32>
-        func.func private @add(%0, %1) -> tensor<4xf32> attributes {tw.kernel, constant_args = [1]} { ... func.return %2 }
+        func.func private @add(%0, %1) -> tensor<4xf32> attributes {tw.kernel, constant_args = [1]} {
+          ...
+          func.return %2
+        }
 
-    ``constant_args`` lists the arguments that every call site gives a ``graph.constant``: those may be packed for the kernel
-    when the artefact is written.
+    ``constant_args`` lists the arguments that every call site gives a ``graph.constant``: those may be packed for
+    the kernel when the artefact is written.
     """
 
     name: ClassVar[str] = "outline-kernels"
@@ -87,8 +90,7 @@ class _Outlining:
         call.results[0].name_hint = op.result.name_hint
         Rewriter.insert_op(call, InsertPoint.before(op))
         op.result.replace_all_uses_with(call.results[0])
-        op.detach()
-        op.erase()
+        Rewriter.erase_op(op)
 
     def finish(self) -> None:
         for kernel in self.kernels.values():

@@ -8,7 +8,7 @@ from xdsl.ir import Operation, Region, SSAValue
 
 
 def structural_key(region: Region) -> Hashable:
-    """A hashable value that is equal for regions equal up to names and locations; for isolated, single-block regions."""
+    """A hashable value that is equal for isolated regions that are equal up to names and locations."""
     return _region_key(region, {})
 
 

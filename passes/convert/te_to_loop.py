@@ -1,8 +1,8 @@
 """The pass ``convert-te-to-loop``: kernels of ``te.compute`` become destination-passing functions of plain loop nests.
 
-One compute becomes one nest with one ``loop.block``; order, placement, vectors and threads are left to schedules. This is
-where layouts are applied: memrefs have the physical shape, and the spatial loops of a nest run over the physical
-dimensions of its result. What stands inside a block is in ``te_to_loop_body``.
+One compute becomes one nest with one ``loop.block``; order, placement, vectors and threads are left to schedules.
+This is where layouts are applied: memrefs have the physical shape, and the spatial loops of a nest run over the
+physical dimensions of its result. What stands inside a block is in ``te_to_loop_body``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ...core.symbolic import SymExpr, as_expr
 from ...dialects.loop.ops import AllocOp, BlockOp, ForOp
 from ...dialects.te.ops import ComputeOp
 from .index_scope import IndexScope, extent_range
-from .te_to_loop_body import Buffer, emit_block_body, emit_copy_body
+from .te_to_loop_body import Buffer, emit_block_body, emit_copy_body, emit_identities
 
 Exprs = tuple[SymExpr, ...]
 _SERIAL = StringAttr("serial")
@@ -65,20 +65,24 @@ class ConvertTeToLoopPass(ModulePass):
           func.return
         }
 
-    Arguments are inputs, outputs, then one ``index`` for each symbol, sorted by name. Intermediate tensors are allocated
-    at the head of the function. A layout whose blocks do not divide the shape, or that is no split and permutation of
-    dimensions, is refused.
+    Arguments are inputs, outputs, then one ``index`` for each symbol, sorted by name. Intermediate tensors are
+    allocated at the head of the function. A reduction over a dimension of constant size 0 stores the identity; a
+    symbolic dimension that is reduced is taken to be at least 1, since the loop that starts the reduction would not
+    run. A layout whose blocks do not divide the shape, or that is no split and permutation of dimensions, is
+    refused.
     """
 
     name: ClassVar[str] = "convert-te-to-loop"
 
     def apply(self, ctx: TilewrightContext, op: ModuleOp) -> None:
         for kernel in list(op.body.block.ops):
-            if isinstance(kernel, func.FuncOp) and "tw.kernel" in kernel.attributes:
-                if any(isinstance(t, TensorType) for t in kernel.function_type.inputs.data) or (
-                    kernel.function_type.outputs.data
-                ):
-                    convert_kernel(kernel)
+            if isinstance(kernel, func.FuncOp) and "tw.kernel" in kernel.attributes and _is_on_tensors(kernel):
+                convert_kernel(kernel)
+
+
+def _is_on_tensors(kernel: func.FuncOp) -> bool:
+    types = (*kernel.function_type.inputs.data, *kernel.function_type.outputs.data)
+    return any(isinstance(t, TensorType) for t in types)
 
 
 def convert_kernel(kernel: func.FuncOp) -> None:
@@ -117,7 +121,7 @@ class _KernelConversion:
         symbols = free_symbols(kernel)
         types = [*(_memref(t, kernel) for t in (*inputs, *outputs)), *([IndexType()] * len(symbols))]
         self.block = Block(arg_types=types)
-        self.symbols = dict(zip(symbols, self.block.args[len(inputs) + len(outputs) :]))
+        self.symbols: dict[str, SSAValue] = dict(zip(symbols, self.block.args[len(inputs) + len(outputs) :]))
         for arg, new in zip(old.args, self.block.args):
             self._bind(arg, new)
             new.name_hint = arg.name_hint
@@ -138,8 +142,8 @@ class _KernelConversion:
     def _name_arguments(self, inputs: int, outputs: int) -> None:
         for position, arg in enumerate(self.block.args[inputs : inputs + outputs]):
             arg.name_hint = "out" if outputs == 1 else f"out{position}"
-        for name, arg in self.symbols.items():
-            arg.name_hint = name
+        for name, value in self.symbols.items():
+            value.name_hint = name
 
     def _bind(self, tensor: SSAValue, memref: SSAValue) -> Buffer:
         layout = layout_of(tensor.type) or IndexMapAttr.identity(len(shape_exprs(tensor.type)))
@@ -167,10 +171,15 @@ class _KernelConversion:
                 emit_error(op, "results have different layouts, expected one")
             if result not in self.buffers:
                 self._allocate(op, result, name if len(op.results_) == 1 else f"{name}_{position}")
-        nest = _Nest(op, name, op.results_[0].type, op.reduce_extents.exprs, self.symbols)
+        is_empty = any(extent == 0 for extent in op.reduce_extents.exprs)
+        depths = () if is_empty else op.reduce_extents.exprs
+        nest = _Nest(op, name, op.results_[0].type, depths, self.symbols)
         inputs = {arg: self.buffers[value] for arg, value in zip(op.input_args, op.inputs)}
         outputs = [self.buffers[result] for result in op.results_]
-        emit_block_body(op, nest.block, inputs, outputs, nest.scope, nest.logical, nest.reduce)
+        if is_empty:
+            emit_identities(op, nest.block, outputs, nest.scope, nest.logical)
+        else:
+            emit_block_body(op, nest.block, inputs, outputs, nest.scope, nest.logical, nest.reduce)
         self.block.add_op(nest.outermost)
 
     def _convert_copy(self, where: Operation, source: SSAValue, out: SSAValue) -> None:

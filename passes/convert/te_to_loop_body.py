@@ -1,11 +1,11 @@
 """What stands inside the block of one ``te.compute``: loads, the element ops, and the store or the combination.
 
-Index expressions of the compute are composed with the layouts of what is read, and simplified with the ranges of the block's
-iterators. A guarded read becomes a guarded load with those ``where`` pairs that ranges cannot prove.
+Index expressions of the compute are composed with the layouts of what is read, and simplified with the ranges of
+the block's iterators. A guarded read becomes a guarded load with those ``where`` pairs that ranges cannot prove.
 
-A reduction stores its identity in the block's init region; the body loads the accumulator, combines, and stores. The pairs
-of argmax and argmin combine in any order: the more extreme value wins, of equal ones the smaller index; NaN is the most
-extreme.
+A reduction stores its identity in the block's init region; the body loads the accumulator, combines, and stores.
+The pairs of argmax and argmin combine in any order: the more extreme value wins, of equal ones the smaller index;
+NaN is the most extreme.
 """
 
 from __future__ import annotations
@@ -83,6 +83,16 @@ def emit_copy_body(
     access = _OutputAccess(code, scope, [source], logical, block.location)
     value = access.load()[0]
     _OutputAccess(code, scope, [target], logical, block.location).store([code.to_storage(value)])
+
+
+def emit_identities(
+    op: ComputeOp, block: BlockOp, outputs: Sequence[Buffer], scope: IndexScope, logical: Exprs
+) -> None:
+    """A reduction over nothing."""
+    access = _OutputAccess(ElementCode(block.body.block), scope, outputs, logical, op.location)
+    access.store_identities(op.yield_op.combiner_names)
+    for inner in block.body.block.ops:
+        inner.location = op.location
 
 
 @dataclass
@@ -163,21 +173,26 @@ class _OutputAccess:
             self.code.block.add_op(StoreOp(value, buffer.memref, *self._operands(buffer)))
 
 
+    def store_identities(self, combiners: Sequence[str]) -> None:
+        """What the combiners start from."""
+        elements = [
+            self.code.constant(number, buffer.element_type)
+            for number, buffer in zip(identities(combiners, self.outputs), self.outputs)
+        ]
+        self.store([self.code.to_storage(x) for x in elements])
+
+
 def _emit_init(init: Block, combiners: Sequence[str], body: _OutputAccess) -> None:
     """Stores the identities; the init region has iterators of its own, in the same order."""
     scope = IndexScope()
     for name, value in body.scope.values.items():
-        is_iterator = isinstance(value, BlockArgument) and value.block is body.code.block
-        scope.bind(name, init.args[value.index] if is_iterator else value, body.scope.ranges[name])
+        if isinstance(value, BlockArgument) and value.block is body.code.block:
+            value = init.args[value.index]
+        scope.bind(name, value, body.scope.ranges[name])
     for arg, of_body in zip(init.args, body.code.block.args):
         arg.name_hint = of_body.name_hint
-    code = ElementCode(init)
-    elements = [
-        code.constant(number, buffer.element_type)
-        for number, buffer in zip(identities(combiners, body.outputs), body.outputs)
-    ]
-    access = _OutputAccess(code, scope, body.outputs, body.logical, body.location)
-    access.store([code.to_storage(x) for x in elements])
+    access = _OutputAccess(ElementCode(init), scope, body.outputs, body.logical, body.location)
+    access.store_identities(combiners)
 
 
 def identities(combiners: Sequence[str], outputs: Sequence[Buffer]) -> list[float | int]:

@@ -1,7 +1,8 @@
 """The pass ``te-inline``: elementwise and index-only producers are computed where they are read.
 
-What it decides by is work: how often a producer's elements would be computed, against how often they are now. Halide and
-TVM call this inlining injective stages; here it runs before any schedule, so that only stages worth a nest remain.
+What it decides by is work: how often a producer's elements would be computed, against how often they are now.
+Halide and TVM call this inlining injective stages; here it runs before any schedule, so that only stages worth a
+nest remain.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.traits import IsolatedFromAbove
 
 from ...core.attributes import layout_of, shape_exprs
@@ -27,13 +29,13 @@ MAX_OPS = 256
 """Largest body that inlining makes."""
 CHEAP_OPS = 4
 """Arithmetic ops of a body that may be computed several times rather than stored."""
+_CHEAP_ARITH = """
+    constant addf subf mulf negf maximumf minimumf maxnumf minnumf cmpf extf truncf sitofp uitofp
+    addi subi muli maxsi minsi maxui minui andi ori xori cmpi extsi extui trunci select bitcast
+"""
 CHEAP = frozenset(
-    f"arith.{name}"
-    for name in (
-        "constant addf subf mulf negf addi subi muli maximumf minimumf maxnumf minnumf maxsi minsi maxui minui andi ori xori "
-        "cmpf cmpi select extf truncf extsi extui trunci sitofp uitofp bitcast"
-    ).split()
-) | {"math.absf", "builtin.unrealized_conversion_cast"}
+    {"math.absf", "builtin.unrealized_conversion_cast", *(f"arith.{name}" for name in _CHEAP_ARITH.split())}
+)
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,11 @@ class TeInlinePass(ModulePass):
         %2 = te.compute "add" (%1 as %a, %b as %c) ...      -->     %1 = te.compute "conv" ... reduce ...
         %3 = te.compute "relu" (%2 as %a) ...                       %3 = te.compute "relu" (%1 as %a, %b as %c) ...
 
-    A producer without reduction is inlined into all its consumers when that computes no element more often than now, or
-    when its elements are cheap and no reduction would repeat them; a copy (transpose, slice, reshape) is always cheap, as
-    long as reductions that repeat it get no divisions in their indices. It stays when something else than a compute uses
-    it, when a consumer reads it with a default (unless it is an identity), when it pads (reads with a default itself) or changes the layout for a
-    reduction: whether that pays, a schedule decides.
+    A producer without reduction is inlined into all its consumers when that computes no element more often than
+    now, or when its elements are cheap and no reduction would repeat them; a copy (transpose, slice, reshape) is
+    always cheap, as long as reductions that repeat it get no divisions in their indices. It stays when something
+    else than a compute uses it, when a consumer reads it with a default (unless it is an identity), when it pads
+    (reads with a default itself) or changes the layout for a reduction: whether that pays, a schedule decides.
     """
 
     name: ClassVar[str] = "te-inline"
@@ -85,8 +87,7 @@ def merge_equal(block: Block) -> None:
         if first is not op:
             for old, new in zip(op.results_, first.results_):
                 old.replace_all_uses_with(new)
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
 
 
 def erase_unused(block: Block) -> bool:
@@ -94,8 +95,7 @@ def erase_unused(block: Block) -> bool:
     erased = False
     for op in reversed(list(block.ops)):
         if isinstance(op, ComputeOp) and not any(r.uses for r in op.results_):
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
             erased = True
     return erased
 

@@ -39,8 +39,7 @@ def rebuild(op: ComputeOp, inline: Mapping[SSAValue, ComputeOp] = {}) -> Compute
     for old, result in zip(op.results_, new.results_):
         result.name_hint = old.name_hint
         old.replace_all_uses_with(result)
-    op.detach()
-    op.erase()
+    Rewriter.erase_op(op)
     return new
 
 

@@ -1,7 +1,7 @@
 """Every level below the graph computes the same: graph kernels, te, merged te, outlined te, loops.
 
-Integers are compared exactly, floats within the tolerances of ``check_pass``: merging and reordering change nothing but the
-order of sums. A wrong variant of each pass is caught by the same tests.
+Integers are compared exactly, floats within the tolerances of ``check_pass``: merging and reordering change nothing
+but the order of sums. A wrong variant of each pass is caught by the same tests.
 """
 
 from __future__ import annotations

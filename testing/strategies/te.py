@@ -1,8 +1,9 @@
 """Random chains of ``te.compute``, for property tests of te passes and of the conversion to loops.
 
-A program is a ``@main`` with one ``graph.kernel`` that holds te computes: elementwise ones with broadcasts, permuted,
-strided, split and padded reads, reads at data-dependent places, joined tensors, windows, products, and reductions with every
-combiner. Results carry random layouts where a layout fits. Integers are exact; floats are of moderate size.
+A program is a ``@main`` with one ``graph.kernel`` that holds te computes: elementwise ones with broadcasts,
+permuted, strided, split and padded reads, reads at data-dependent places, joined tensors, windows, products, and
+reductions with every combiner. Results carry random layouts where a layout fits. Integers are exact; floats are of
+moderate size.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from ...dialects.graph.structure import KernelOp, YieldOp
 from ...interp import Interpreter
 from ...interp.arith import numpy_dtype
 from ...passes.convert.graph_to_te.builder import ComputeBody, TeBuilder
-from ...passes.convert.graph_to_te.elements import Elem, is_float
 from ...passes.convert.graph_to_te.convert import make_names_unique
+from ...passes.convert.graph_to_te.elements import Elem, is_float
 from ...passes.convert.graph_to_te.indexing import gather_index
 from ...passes.convert.graph_to_te.reduce import index_value
 from ...passes.convert.graph_to_te.shape import linear_index, split_index

@@ -4,9 +4,9 @@
         return e.read(a, [i[0], k[0]]) * e.read(b, [k[0], i[1]])
     te.compute("matmul", type, body, reduce=[depth], combine="sum")
 
-Inside a body, indices are symbolic expressions over placeholders (``i$0`` spatial, ``r$0`` reduction, ``v$0`` data-dependent);
-reading turns them into operands and an index map, simplified with the ranges of the indices. Tensors that are read become
-inputs of the compute on first use, so a lowering never lists them.
+Inside a body, indices are symbolic expressions over placeholders (``i$0`` spatial, ``r$0`` reduction, ``v$0``
+data-dependent); reading turns them into operands and an index map, simplified with the ranges of the indices.
+Tensors that are read become inputs of the compute on first use, so a lowering never lists them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Convolutions: a padded copy where padding is needed, then ``sum`` over channels of the group and the window.
 
-``y[n, m, o...] = sum over c, k... of x[n, g * C + c, o * stride + k * dilation - pad...] * w[m, c, k...]`` with ``g`` the group of
-output channel ``m``. The padded copy is a compute of its own, so that the convolution's reads have no guards; a schedule
-may still inline it. A transposed convolution is the convolution, with the mirrored window and stride 1, of its input
-spread out by the stride.
+``y[n, m, o...] = sum over c, k... of x[n, g * C + c, o * stride + k * dilation - pad...] * w[m, c, k...]`` with
+``g`` the group of output channel ``m``. The padded copy is a compute of its own, so that the convolution's reads
+have no guards; a schedule may still inline it. A transposed convolution is the convolution, with the mirrored
+window and stride 1, of its input spread out by the stride.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Window:
 def pad_window(
     te: TeBuilder, x: SSAValue, window: Window, output: Sequence[SymExpr], fill: float | int
 ) -> SSAValue:
-    """``x`` with ``fill`` around its spatial dimensions, as far as the windows reach; ``x`` itself when they stay inside."""
+    """``x`` with ``fill`` around its spatial dimensions, as far as windows reach; ``x`` itself if they stay inside."""
     shape = shape_exprs(x.type)
     needed = window.needed(output)
     if not any(window.begins) and all(_fits(n, size) for n, size in zip(needed, shape[2:])):
@@ -110,7 +110,7 @@ def lower_conv_transpose(op: Operation, te: TeBuilder) -> SSAValue:
 
 
 def _spread(te: TeBuilder, op: Operation, window: Window) -> SSAValue:
-    """The input with ``stride - 1`` zeros between its elements, and the zeros around that the mirrored window reaches."""
+    """The input with ``stride - 1`` zeros between its elements, and zeros around, as far as the window reaches."""
     x = op.operands[0]
     strides, pads = get_ints(op.properties, "strides"), get_ints(op.properties, "pads")
     shape, element = shape_exprs(x.type), x.type.element_type  # type: ignore[attr-defined]

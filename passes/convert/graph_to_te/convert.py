@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from ....core.context import TilewrightContext
 from ....core.diagnostics import Diagnostic, DiagnosticError, error
@@ -24,8 +25,9 @@ Lowering = Callable[[Any, TeBuilder], SSAValue | Sequence[SSAValue]]
 class ConvertGraphToTePass(ModulePass):
     """Lowers every graph op inside a ``graph.kernel`` by the function that the table of lowerings names.
 
-    Result types keep their encodings; layouts are applied later, when te becomes loops. Block names become unique within
-    a kernel. Graph ops outside of kernels stay. An op without a lowering is an error; all of them are reported at once.
+    Result types keep their encodings; layouts are applied later, when te becomes loops. Block names become unique
+    within a kernel. Graph ops outside of kernels stay. An op without a lowering is an error; all of them are
+    reported at once.
 
     ::
 
@@ -78,8 +80,7 @@ def lower_kernel(kernel: Operation, lowerings: _Lowerings) -> Iterator[Diagnosti
             if new.name_hint is None:
                 new.name_hint = old.name_hint
             old.replace_all_uses_with(new)
-        op.detach()
-        op.erase()
+        Rewriter.erase_op(op)
     make_names_unique(block.ops)
 
 

@@ -1,12 +1,14 @@
 """Scalar code inside a ``te.compute``: element values with the usual operators, over ``arith`` and ``math``.
 
-A lowering writes ``e.select(x < zero, x * slope, x)``; which op that takes (float, signed or unsigned) is decided here, once.
-``arith`` works on signless integers: an element of an unsigned type is held as a signless value beside its own type.
+A lowering writes ``e.select(x < zero, x * slope, x)``; which op that takes (float, signed or unsigned) is decided
+here, once. ``arith`` works on signless integers: an element of an unsigned type is held as a signless value beside
+its own type.
 """
 
 from __future__ import annotations
 
 import math as pymath
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +29,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 I1 = IntegerType(1)
 
-_UNARY: dict[str, type[Operation]] = {
+_UNARY: dict[str, Callable[[SSAValue], Operation]] = {
     "exp": math.ExpOp,
     "log": math.LogOp,
     "sqrt": math.SqrtOp,
@@ -55,7 +57,8 @@ _UNARY: dict[str, type[Operation]] = {
 }
 
 # name -> (float, signed, unsigned)
-_BINARY: dict[str, tuple[type[Operation] | None, type[Operation], type[Operation]]] = {
+_Binary = Callable[[SSAValue, SSAValue], Operation]
+_BINARY: dict[str, tuple[_Binary | None, _Binary, _Binary]] = {
     "add": (arith.AddfOp, arith.AddiOp, arith.AddiOp),
     "sub": (arith.SubfOp, arith.SubiOp, arith.SubiOp),
     "mul": (arith.MulfOp, arith.MuliOp, arith.MuliOp),
@@ -110,7 +113,8 @@ def lowest(type_: Attribute) -> float | int:
     if is_float(type_):
         return -pymath.inf
     assert isinstance(type_, IntegerType)
-    return 0 if is_unsigned(type_) else -(1 << (type_.width.data - 1))
+    width: int = type_.width.data
+    return 0 if is_unsigned(type_) else -(1 << (width - 1))
 
 
 def highest(type_: Attribute) -> float | int:
@@ -118,7 +122,7 @@ def highest(type_: Attribute) -> float | int:
     if is_float(type_):
         return pymath.inf
     assert isinstance(type_, IntegerType)
-    width = type_.width.data
+    width: int = type_.width.data
     return (1 << width) - 1 if is_unsigned(type_) else (1 << (width - 1)) - 1
 
 
@@ -220,7 +224,7 @@ class ElementCode:
         assert a.type == b.type, f"{name} of {a.type} and {b.type}"
         made = _BINARY[name][0 if is_float(a.type) else 2 if is_unsigned(a.type) else 1]
         assert made is not None, f"{name} of {a.type}"
-        return self.emit(made(a.value, b.value), a.type)  # type: ignore[call-arg]
+        return self.emit(made(a.value, b.value), a.type)
 
     def max(self, a: Elem, b: Operand) -> Elem:
         """The larger; NaN if one is NaN."""
@@ -248,7 +252,7 @@ class ElementCode:
 
     def unary(self, name: str, x: Elem) -> Elem:
         """A function of ``_UNARY`` on floating-point elements."""
-        return self.emit(_UNARY[name](x.value), x.type)  # type: ignore[call-arg]
+        return self.emit(_UNARY[name](x.value), x.type)
 
     def abs(self, x: Elem) -> Elem:
         """The absolute value (of the smallest integer: itself)."""

@@ -133,7 +133,8 @@ def _shift_right(e: ComputeBody, x: Elem, count: Elem) -> Elem:
 
 def _width(type_: Attribute) -> int:
     assert isinstance(type_, IntegerType)
-    return type_.width.data
+    width: int = type_.width.data
+    return width
 
 
 def _unary(name: str) -> Function:
@@ -156,10 +157,11 @@ _FUNCTIONS: dict[str, Function] = {
     **{
         f"graph.{name}": _unary(name)
         for name in (
-            "exp log log1p expm1 sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh erf ceil floor".split()
+            *("exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "erf", "ceil", "floor"),
+            *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
         )
     },
-    **{f"graph.{name}": _binary(name) for name in "add sub mul div max min and or xor".split()},
+    **{f"graph.{name}": _binary(name) for name in ("add", "sub", "mul", "div", "max", "min", "and", "or", "xor")},
     "graph.pow": _power,
     "graph.shift_left": _shift_left,
     "graph.shift_right": _shift_right,

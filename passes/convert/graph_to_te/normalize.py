@@ -13,8 +13,8 @@ from ....core.symbolic import SymExpr
 from ....dialects.graph.base import get_int, get_ints
 from ....dialects.graph.nn import AxisOp, BatchNormOp, LrnOp
 from .builder import ComputeBody, TeBuilder
-from .elementwise import broadcast_read
 from .elements import Elem, accumulator_type
+from .elementwise import broadcast_read
 from .reduce import count_of, reduce_dims
 
 Exprs = tuple[SymExpr, ...]
@@ -25,7 +25,7 @@ def _number(attr: FloatAttr) -> float:
 
 
 def lower_softmax(op: Operation, te: TeBuilder) -> SSAValue:
-    """``exp(x - max) / sum(exp(x - max))``; the exponentials are a tensor of their own, used by the sum and the quotient."""
+    """``exp(x - max) / sum(exp(x - max))``; the exponentials are a tensor of their own, which two computes read."""
     x, result_type = op.operands[0], op.results[0].type
     axis, element = cast(AxisOp, op).axis_value, result_type.element_type  # type: ignore[attr-defined]
     wide = accumulator_type(element)
@@ -95,7 +95,7 @@ def lower_normalize(op: Operation, te: TeBuilder) -> SSAValue:
 
 
 def lower_batch_norm(op: Operation, te: TeBuilder) -> SSAValue:
-    """``(x - mean[c]) * factor[c] + bias[c]`` with ``factor = scale / sqrt(variance + epsilon)`` computed once per channel."""
+    """``(x - mean[c]) * factor[c] + bias[c]``, ``factor = scale / sqrt(variance + epsilon)`` in its own compute."""
     norm = cast(BatchNormOp, op)
     epsilon = _number(norm.epsilon)
     element = norm.scale.type.element_type  # type: ignore[attr-defined]

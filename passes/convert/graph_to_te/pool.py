@@ -1,7 +1,8 @@
 """Pooling: a padded copy where padding is needed, a reduction over the window, for means a division by the count.
 
-``y[n, c, o...] = max over k... of x[n, c, o * stride + k * dilation - pad...]``; padding is the identity of the combiner, so it
-never wins. The mean's count is exact: the window positions inside the input (or inside the declared padding).
+``y[n, c, o...] = max over k... of x[n, c, o * stride + k * dilation - pad...]``; padding is the identity of the
+combiner, so it never wins. The mean's count is exact: the window positions inside the input (or inside the declared
+padding).
 """
 
 from __future__ import annotations

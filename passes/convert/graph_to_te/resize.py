@@ -127,7 +127,8 @@ def _position(e: ComputeBody, op: Operation, axis: int, o: SymExpr) -> Elem:
         return i / scale
     one_element = e.compare("eq", m, 1)
     if coordinates == "align_corners":
-        return e.select(one_element, i, i * ((n - 1) / e.max(m - 1, 1)))
+        # The length that the factor asks for, before it was rounded down to the extent.
+        return e.select(one_element, i, i * ((n - 1) / (scale * n - 1)))
     half = (i + 0.5) / scale - 0.5
     if coordinates == "half_pixel_symmetric":
         return half + n / 2 * (1 - m / (scale * n))

@@ -13,8 +13,8 @@ from ....core.diagnostics import emit_error
 from ....core.symbolic import SymExpr, as_expr, sym_max, sym_min
 from ....dialects.graph.base import get_exprs, get_int, get_ints
 from .builder import ComputeBody, TeBuilder
-from .elementwise import broadcast_read
 from .elements import Elem
+from .elementwise import broadcast_read
 from .reduce import index_value
 
 Exprs = tuple[SymExpr, ...]

@@ -1,7 +1,8 @@
-"""Which function lowers which graph op, by name; loaded at first use. Plugins add entries of the registry's kind ``lowering``.
+"""Which function lowers which graph op, by name; loaded at first use. Plugins add entries of the registry's kind
+``lowering``.
 
-A lowering is ``function(op, te: TeBuilder) -> SSAValue`` (or one value for each result): it makes ``te.compute`` ops before
-``op`` and returns what replaces its results.
+A lowering is ``function(op, te: TeBuilder) -> SSAValue`` (or one value for each result): it makes ``te.compute``
+ops before ``op`` and returns what replaces its results.
 """
 
 _HERE = "tilewright.passes.convert.graph_to_te"
