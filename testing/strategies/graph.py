@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, f32, i32
+from xdsl.dialects import scf, tensor
+from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, f32, i1, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -27,7 +28,7 @@ from ...core.attributes import shape_exprs, tensor_type
 from ...core.context import TilewrightContext, make_context
 from ...core.symbolic import ExprLike, SymExpr, sym
 from ...dialects.graph import broadcasting, elementwise, linear, nn, reduce, shape
-from ...dialects.graph.base import tensor_of
+from ...dialects.graph.base import GraphOp, tensor_of
 from ...dialects.graph.structure import ConstantOp, MatchShapeOp
 from ...interp import Interpreter
 from ...interp.arith import numpy_dtype
@@ -376,7 +377,7 @@ def neutral(b: Builder) -> object:
 
 def repeat(b: Builder) -> object:
     """The same operation again, on the same operands or on its own result."""
-    made = [v.owner for v in b.values if isinstance(v.owner, Operation) and not isinstance(v.owner, MatchShapeOp)]
+    made = [v.owner for v in b.values if isinstance(v.owner, GraphOp) and not isinstance(v.owner, MatchShapeOp)]
     if not made:
         return None
     op = b.one_of(*made[-4:])
@@ -408,9 +409,32 @@ def claim(b: Builder) -> object:
     return b.add(MatchShapeOp, x, [name, *dims(x)[1:]])
 
 
+def conditional(b: Builder) -> object:
+    """A branch: each side does a little to a value of the enclosing block."""
+    x = b.pick()
+    if x is None:
+        return None
+    flag = dense_constant(np.asarray(b.one_of(True, False)), i1)
+    condition = tensor.ExtractOp(flag.result, [], i1)
+    b.block.add_ops([flag, condition])
+    regions = [Region(_branch(b, x)) for _ in range(2)]
+    return b.add(lambda: scf.IfOp(condition.result, [x.type], *regions))
+
+
+def _branch(b: Builder, x: SSAValue) -> Block:
+    outer, values = b.block, b.values
+    b.block, b.values = Block(), [x]
+    for _ in range(b.one_of(0, 1, 2)):
+        b.one_of(unary, binary, neutral, on_constants)(b)
+    result = next(value for value in reversed(b.values) if value.type == x.type)
+    b.block.add_op(scf.YieldOp(result))
+    branch, b.block, b.values = b.block, outer, values
+    return branch
+
+
 SMOOTH_STEPS: tuple[Step, ...] = (
     unary, binary, convolution, batch_norm, pool, normalise, matmul, reduction, reshape, transpose, slices, concat,
-    broadcast, pad, cast, neutral, repeat, on_constants, claim,
+    broadcast, pad, cast, neutral, repeat, on_constants, claim, conditional,
 )  # fmt: skip
 ALL_STEPS: tuple[Step, ...] = (*SMOOTH_STEPS, jumping_unary, compare)
 

@@ -37,7 +37,7 @@ def decompose_reduction(space: IndexSpace, block: BlockOp, loop: ForOp) -> Block
         refuse(loop, f"the reduction {loop_name(outside[0])} encloses it")
     inner = around[around.index(loop) :]
     spatial = _spatial_loops(space, block, inner, reducing)
-    where = _spatial_guard(space, block, inner, reducing)
+    where = _spatial_guard(space, block, inner, spatial)
     init = _init_block(space, block, spatial, where)
     parent = loop.parent
     assert parent is not None
@@ -67,17 +67,18 @@ def _spatial_loops(space: IndexSpace, block: BlockOp, inner: list[ForOp], reduci
 
 
 def _spatial_guard(
-    space: IndexSpace, block: BlockOp, inner: list[ForOp], reducing: list[ForOp]
+    space: IndexSpace, block: BlockOp, inner: list[ForOp], spatial: list[ForOp]
 ) -> list[SymExpr]:
-    """The pairs of the block's guard that hold for the init block too: those without reduction loops."""
-    names = {space.name(x.var) for x in reducing}
+    """The pairs of the block's guard that the init block keeps: those without inner loops that it has no copy of."""
+    copied = {space.name(x.var) for x in spatial}
+    gone = {space.name(x.var) for x in inner} - copied
     where = space.read(block, "where")
     kept: list[SymExpr] = []
     for lhs, rhs in zip(where[::2], where[1::2]):
         used = lhs.symbols() | rhs.symbols()
-        if used.isdisjoint(names):
+        if used.isdisjoint(gone):
             kept += [lhs, rhs]
-        elif any(space.name(x.var) in used for x in inner if x not in reducing):
+        elif not used.isdisjoint(copied):
             refuse(block, "has a guard over spatial and reduction loops at once")
     return kept
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from ....core.symbolic import SymExpr
+from ....core.attributes import memref_shape_exprs
+from ....core.symbolic import SymExpr, const
 from ....dialects.loop.ops import BlockOp, LoadOp, StoreOp
 from ..errors import block_name, refuse
 from ..index import IndexSpace
@@ -33,6 +34,10 @@ def reverse_compute_inline(space: IndexSpace, block: BlockOp) -> None:
     plain = all(e.is_const() or e.kind == "sym" for e in index)
     if not plain or len(set(names)) != len(names) or set(names) != set(numbers):
         refuse(block, f"does not read '{buffer_name(buffer)}' by distinct plain iterators")
+    domains = space.read(block, "domains")
+    read = [domains[numbers[e.name]] if e.kind == "sym" else const(1) for e in index]
+    if read != list(memref_shape_exprs(buffer.type)):
+        refuse(block, f"does not read all of '{buffer_name(buffer)}'")
     stores = [op for op in producer.body.walk() if isinstance(op, StoreOp)]
     if len(stores) != 1 or stores[0].where is not None or stores[0].parent is not producer.body.block:
         refuse(producer, "does not write exactly one place")
