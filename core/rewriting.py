@@ -142,10 +142,13 @@ class _GreedyDriver:
                 self.worklist[inner] = None
 
     def _removed(self, op: Operation) -> None:
-        for inner in op.walk() if op.regions else (op,):
-            self.worklist.pop(inner, None)
-            if self.recursive:
+        removed = tuple(op.walk()) if op.regions else (op,)
+        if self.recursive:
+            for inner in removed:
                 self._push_definitions(inner.operands)
+        # After that: definitions inside the removed op are gone as well.
+        for inner in removed:
+            self.worklist.pop(inner, None)
 
     def _push_definitions(self, operands: Iterable[SSAValue]) -> None:
         for operand in operands:
