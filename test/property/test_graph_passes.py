@@ -53,7 +53,7 @@ SETTINGS: dict[str, Any] = {
 NETWORK_STEPS = (
     programs.convolution, programs.convolution, programs.matmul, programs.batch_norm, programs.binary, programs.unary,
     programs.pool, programs.concat, programs.pad, programs.slices, programs.transpose, programs.reduction,
-    programs.normalise, programs.repeat,
+    programs.normalise, programs.repeat, programs.conditional,
 )  # fmt: skip
 
 FOLDING_STEPS = (*programs.ALL_STEPS, *[programs.on_constants] * len(programs.ALL_STEPS))
