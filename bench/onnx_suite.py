@@ -84,7 +84,7 @@ def _light_model(test: Any) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
 def _read(folder: Path, prefix: str, infos: Any) -> list[Any]:
     import onnx
 
-    values = []
+    values: list[Any] = []
     for i in range(len(list(folder.glob(f"{prefix}_*.pb")))):
         data = (folder / f"{prefix}_{i}.pb").read_bytes()
         if infos[i].type.HasField("tensor_type"):

@@ -34,7 +34,7 @@ def bind_results(frame: Frame, op: Operation, values: Sequence[Value]) -> Sequen
 
 
 def _call(frame: Frame, op: Operation, operands: list[Value]) -> Sequence[Value]:
-    callee = cast(func.CallOp, op).callee.string_value()
+    callee = cast(func.CallOp, op).callee.root_reference.data
     target = frame.interpreter.find(callee)
     if not isinstance(target, func.FuncOp):
         emit_error(op, f"calls '{callee}', which is not a function of the module")

@@ -56,7 +56,7 @@ def _sigmoid(x: Array) -> Array:
 
 def _divide(a: Array, b: Array) -> Array:
     if a.dtype.kind not in "iu":
-        return cast(Array, np.divide(a, b))
+        return np.divide(a, b)
     quotient = np.floor_divide(a, b)
     inexact = (np.remainder(a, b) != 0) & ((a < 0) != (b < 0))
     return cast(Array, quotient + inexact.astype(a.dtype))
@@ -64,13 +64,13 @@ def _divide(a: Array, b: Array) -> Array:
 
 def _mod(op: Operation, a: Array, b: Array) -> Array:
     function = np.fmod if get_int(op.properties, "truncated", 0) else np.mod
-    return _elementwise(function)(op, a, b)
+    return np.asarray(_elementwise(function)(op, a, b))
 
 
 def _pow(a: Array, b: Array) -> Array:
     if a.dtype.kind in "iu" and b.size and (b < 0).any():
-        return cast(Array, np.power(a.astype(np.float64), b))
-    return cast(Array, np.power(a, b))
+        return np.power(a.astype(np.float64), b)
+    return np.power(a, b)
 
 
 def _shift(function: Callable[..., Any]) -> ValueFunction:
@@ -80,7 +80,7 @@ def _shift(function: Callable[..., Any]) -> ValueFunction:
         width = a.dtype.itemsize * 8
         shifted = function(a, np.minimum(b, width - 1).astype(a.dtype))
         rest = np.where(a < 0, -1, 0).astype(a.dtype) if function is np.right_shift else np.zeros_like(a)
-        return cast(Array, np.where(b >= width, rest, shifted))
+        return np.where(b >= width, rest, shifted)
 
     return run
 

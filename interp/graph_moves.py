@@ -46,14 +46,14 @@ def _gather(op: Operation, data: Array, indices: Array) -> Array:
 
 
 def _elementwise_index(op: Operation, indices: Array, size: int, axis: int) -> tuple[Array, ...]:
-    grid = list(np.indices(indices.shape, sparse=True))
+    grid: list[Array] = list(np.indices(indices.shape, sparse=True))
     grid[axis] = checked_indices(op, indices, size)
     return tuple(grid)
 
 
 def _gather_elements(op: Operation, data: Array, indices: Array) -> Array:
     axis = get_int(op.properties, "axis", 0)
-    return cast(Array, data[_elementwise_index(op, indices, data.shape[axis], axis)])
+    return data[_elementwise_index(op, indices, data.shape[axis], axis)]
 
 
 def _tuple_index(op: Operation, shape: tuple[int, ...], indices: Array) -> tuple[Array, ...]:

@@ -63,10 +63,10 @@ def _positions(coordinates: str, size: int, extent: int, scale: float) -> Array:
 
 def _round(rounding: str, x: Array) -> Array:
     if rounding == "round_prefer_floor":
-        return cast(Array, np.ceil(x - 0.5))
+        return np.ceil(x - 0.5)
     if rounding == "round_prefer_ceil":
-        return cast(Array, np.floor(x + 0.5))
-    return cast(Array, np.floor(x) if rounding == "floor" else np.ceil(x))
+        return np.floor(x + 0.5)
+    return np.floor(x) if rounding == "floor" else np.ceil(x)
 
 
 def _matrix(op: Operation, mode: str, positions: Array, size: int) -> Array:
@@ -74,12 +74,12 @@ def _matrix(op: Operation, mode: str, positions: Array, size: int) -> Array:
     base = np.floor(positions)
     ratio = positions - base
     if mode == "linear":
-        offsets, weights = (0, 1), [1 - ratio, ratio]
+        first, weights = 0, [1 - ratio, ratio]
     else:
-        offsets, weights = (-1, 0, 1, 2), _cubic(ratio, number_property(op, "cubic_a"))
+        first, weights = -1, _cubic(ratio, number_property(op, "cubic_a"))
     matrix = np.zeros((len(positions), size))
     exclude = mode == "cubic" and bool(get_int(op.properties, "exclude_outside", 0))
-    for offset, weight in zip(offsets, weights):
+    for offset, weight in enumerate(weights, first):
         index = (base + offset).astype(np.int64)
         inside = (index >= 0) & (index < size)
         value = np.where(inside, weight, 0) if exclude else weight

@@ -67,9 +67,9 @@ def _kernel(frame: Frame, op: Operation, operands: list[Value]) -> Sequence[Valu
 
 def _call(frame: Frame, op: Operation, operands: list[Value]) -> Sequence[Value]:
     call = cast(CallOp, op)
-    callee = frame.interpreter.find(call.callee.string_value())
+    callee = frame.interpreter.find(call.callee.root_reference.data)
     if not isinstance(callee, FuncOp):
-        emit_error(op, f"calls '{call.callee.string_value()}', which is not a function of the module")
+        emit_error(op, f"calls '{call.callee.root_reference.data}', which is not a function of the module")
     types = callee.function_type.inputs.data
     if not any(isinstance(t, MemRefType) for t in types):
         return frame.interpreter.call_function(callee, operands)
@@ -94,8 +94,8 @@ def _call_on_memory(frame: Frame, call: CallOp, callee: FuncOp, operands: list[V
     symbols = _symbol_names(callee)
     values = _kernel_symbols(callee, [np.shape(a) for a in args], frame)
     for type in types[len(args) : len(types) - len(symbols)]:
-        shape = [e.evaluate(values) for e in memref_shape_exprs(type)]
-        args.append(np.zeros(shape, numpy_dtype(type)))
+        extents = [e.evaluate(values) for e in memref_shape_exprs(type)]
+        args.append(np.zeros(extents, numpy_dtype(type)))
     frame.interpreter.call_function(callee, [*args, *(values[name] for name in symbols)])
     return [
         from_physical(output, layout_of(r.type), frame.shape(r.type), numpy_dtype(r.type))

@@ -52,7 +52,7 @@ def _conv(op: Operation, x: Array, w: Array) -> Array:
     order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
     columns = view.transpose(order).reshape(batch, groups, per_group * math.prod(kernel), math.prod(extents))
     filters = _float32(w).reshape(groups, w.shape[0] // groups, -1)
-    return cast(Array, (filters @ columns).reshape(batch, w.shape[0], *extents).astype(dtype, copy=False))
+    return (filters @ columns).reshape(batch, w.shape[0], *extents).astype(dtype, copy=False)
 
 
 def _conv_transpose(op: Operation, x: Array, w: Array) -> Array:
@@ -68,12 +68,15 @@ def _conv_transpose(op: Operation, x: Array, w: Array) -> Array:
     filters = _float32(w).reshape(groups, channels // groups, per_group, *kernel)
     result = np.zeros((batch, groups, per_group, *full), columns.dtype)
     for position in product(*map(range, kernel)):
-        part = filters[(slice(None), slice(None), slice(None), *position)].transpose(0, 2, 1) @ columns
-        where = [slice(p * d, p * d + (n - 1) * s + 1, s) for p, d, n, s in zip(position, dilations, sizes, strides)]
-        result[(..., *where)] += part.reshape(batch, groups, per_group, *sizes)
+        index: Any = (slice(None), slice(None), slice(None), *position)
+        part = filters[index].transpose(0, 2, 1) @ columns
+        steps = zip(position, dilations, sizes, strides)
+        where = [slice(p * d, p * d + (n - 1) * s + 1, s) for p, d, n, s in steps]
+        index = (..., *where)
+        result[index] += part.reshape(batch, groups, per_group, *sizes)
     result = result.reshape(batch, groups * per_group, *full)
-    kept = [slice(pads[i], full[i] - pads[rank + i]) for i in range(rank)]
-    return cast(Array, result[(..., *kept)].astype(dtype))
+    kept: Any = (..., *(slice(pads[i], full[i] - pads[rank + i]) for i in range(rank)))
+    return np.asarray(result[kept]).astype(dtype)
 
 
 def _pool_geometry(op: Operation, x: Array) -> tuple[list[int], list[int]]:
@@ -161,7 +164,7 @@ def _batch_norm(op: Operation, x: Array, scale: Array, bias: Array, mean: Array,
     shape = (1, -1) + (1,) * (x.ndim - 2)
     factor = _float32(scale) / np.sqrt(_float32(variance) + np.float32(number_property(op, "epsilon")))
     centred = _float32(x) - _float32(mean).reshape(shape)
-    return cast(Array, (centred * factor.reshape(shape) + _float32(bias).reshape(shape)).astype(x.dtype))
+    return (centred * factor.reshape(shape) + _float32(bias).reshape(shape)).astype(x.dtype)
 
 
 def _normalize(op: Operation, x: Array) -> Array:

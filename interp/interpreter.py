@@ -111,6 +111,9 @@ class Frame:
                     self.symbols.setdefault(dim.name, size)
         for name, type, shape in tensors:
             for i, (dim, size) in enumerate(zip(shape_exprs(type), shape)):
+                unknown = sorted(dim.symbols() - self.symbols.keys())
+                if unknown:
+                    emit_error(where, f"{name} has size {dim} in dimension {i}, but '{unknown[0]}' has no value")
                 expected = self.evaluate(dim)
                 if expected != size:
                     text = str(dim) if dim.is_const() else f"{dim} = {expected}"

@@ -200,7 +200,7 @@ def broadcast_type(types: Sequence[Tensor], element: Attribute) -> Tensor:
     shape = broadcast_shapes([shape_exprs(t) for t in types])
     layouts = [layout_of(t) for t in types if shape_exprs(t) == shape]
     layout = next((x for x in layouts if x is not None), None)
-    return cast(Tensor, tensor_type(element, shape, layout))
+    return tensor_type(element, shape, layout)
 
 
 def product(dims: Sequence[SymExpr]) -> SymExpr:

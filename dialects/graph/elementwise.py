@@ -8,7 +8,7 @@ joins them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, i1
 from xdsl.ir import Attribute, SSAValue
@@ -249,7 +249,7 @@ class IsNanOp(UnaryOp):
     def infer_types(cls, operand_types: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
         (type,) = operand_types
         require_float(type)
-        return [cast(Tensor, tensor_type(i1, shape_exprs(type), layout_of(type)))]
+        return [tensor_type(i1, shape_exprs(type), layout_of(type))]
 
 
 @irdl_op_definition
@@ -272,7 +272,7 @@ class CastOp(UnaryOp):
         to = properties["to"]
         if not isinstance(to, AnyFloat | IntegerType):
             raise VerifyException(f"cannot cast to {to}, expected a number type")
-        return [cast(Tensor, tensor_type(to, shape_exprs(type), layout_of(type)))]
+        return [tensor_type(to, shape_exprs(type), layout_of(type))]
 
 
 UNARY_OPS: tuple[type[GraphOp], ...] = (

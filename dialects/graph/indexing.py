@@ -56,7 +56,7 @@ class GatherOp(GraphOp):
         axis, shape = get_int(properties, "axis", 0), shape_exprs(data)
         require_axis(axis, len(shape))
         result = (*shape[:axis], *shape_exprs(indices), *shape[axis + 1 :])
-        return [cast(Tensor, tensor_type(data.element_type, result))]
+        return [tensor_type(data.element_type, result)]
 
 
 @irdl_op_definition
@@ -84,7 +84,7 @@ class GatherElementsOp(GraphOp):
         require_integer(indices, "index type")
         require_rank(indices, data.get_num_dims(), "indices")
         require_axis(get_int(properties, "axis", 0), data.get_num_dims())
-        return [cast(Tensor, tensor_type(data.element_type, shape_exprs(indices)))]
+        return [tensor_type(data.element_type, shape_exprs(indices))]
 
 
 @irdl_op_definition
@@ -119,7 +119,7 @@ class GatherNdOp(GraphOp):
         depth = _index_depth(picks, len(shape) - batch)
         for a, b in zip(shape[:batch], picks[:batch]):
             require_equal_dims("batch dimensions", a, b)
-        return [cast(Tensor, tensor_type(data.element_type, (*picks[:-1], *shape[batch + depth :])))]
+        return [tensor_type(data.element_type, (*picks[:-1], *shape[batch + depth :]))]
 
 
 def _index_depth(indices: tuple[SymExpr, ...], limit: int) -> int:
@@ -277,7 +277,7 @@ class TopKOp(GraphOp):
         if k.is_const() and shape[axis].is_const() and not 0 <= k.const_value() <= shape[axis].const_value():
             raise VerifyException(f"cannot take {k} of {shape[axis]} elements")
         result = (*shape[:axis], k, *shape[axis + 1 :])
-        return [cast(Tensor, tensor_type(e, result)) for e in (type.element_type, i64)]
+        return [tensor_type(e, result) for e in (type.element_type, i64)]
 
 
 @irdl_op_definition
@@ -304,7 +304,7 @@ class NonZeroOp(GraphOp):
         count = cast(SymExprAttr, properties["count"]).expr
         if count.kind != "sym":
             raise VerifyException(f"count is '{count}', expected the name of a dimension")
-        return [cast(Tensor, tensor_type(i64, (type.get_num_dims(), count)))]
+        return [tensor_type(i64, (type.get_num_dims(), count))]
 
 
 @irdl_op_definition
@@ -340,7 +340,7 @@ class CompressOp(GraphOp):
         require_axis(axis, len(shape))
         count = cast(SymExprAttr, properties["count"]).expr
         result = (*shape[:axis], count, *shape[axis + 1 :])
-        return [cast(Tensor, tensor_type(type.element_type, result))]
+        return [tensor_type(type.element_type, result)]
 
 
 INDEXING_OPS: tuple[type[GraphOp], ...] = (

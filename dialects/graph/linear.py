@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
@@ -46,7 +46,7 @@ class MatmulOp(GraphOp):
         if a[-1] != b[-2]:
             raise VerifyException(f"inner dimensions differ: {a[-1]} and {b[-2]}")
         batch = broadcast_shapes([a[:-2], b[:-2]])
-        return [cast(Tensor, tensor_type(element, (*batch, a[-2], b[-1])))]
+        return [tensor_type(element, (*batch, a[-2], b[-1]))]
 
 
 LINEAR_OPS: tuple[type[GraphOp], ...] = (MatmulOp,)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, TensorType, f64, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -130,7 +130,7 @@ class ConvOp(ConvolutionBase):
             window_extent(x[2 + i], w[2 + i], strides[i], (pads[i], pads[rank + i]), dilations[i]) for i in range(rank)
         )
         require_positive_extents(spatial)
-        return [cast(Tensor, tensor_type(element, (x[0], w[0], *spatial)))]
+        return [tensor_type(element, (x[0], w[0], *spatial))]
 
 
 @irdl_op_definition
@@ -188,10 +188,10 @@ class ConvTransposeOp(ConvolutionBase):
             for i in range(rank)
         )
         require_positive_extents(spatial)
-        return [cast(Tensor, tensor_type(element, (x[0], w[1] * groups, *spatial)))]
+        return [tensor_type(element, (x[0], w[1] * groups, *spatial))]
 
 
-def _convolution_shapes(types: Sequence[Tensor]) -> tuple[object, Shape, Shape]:
+def _convolution_shapes(types: Sequence[Tensor]) -> tuple[Attribute, Shape, Shape]:
     element = require_same_element(types)
     if types[0].get_num_dims() < 3:
         raise VerifyException(f"input has rank {types[0].get_num_dims()}, expected at least 3")
@@ -252,7 +252,7 @@ class PoolOp(GraphOp):
             for i in range(rank)
         )
         require_positive_extents(spatial)
-        return [cast(Tensor, tensor_type(type.element_type, (*x[:2], *spatial)))]
+        return [tensor_type(type.element_type, (*x[:2], *spatial))]
 
 
 def _pool_extent(size: SymExpr, kernel: int, stride: int, pads: tuple[int, int], dilation: int, ceil: bool) -> SymExpr:

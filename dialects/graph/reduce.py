@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, TensorType, i1, i64
 from xdsl.ir import SSAValue
@@ -66,7 +66,7 @@ class ReduceOp(GraphOp):
         axes = get_ints(properties, "axes")
         require_axes(axes, type.get_num_dims())
         shape = _reduced(shape_exprs(type), axes, bool(get_int(properties, "keep_dims", 0)))
-        return [cast(Tensor, tensor_type(type.element_type, shape))]
+        return [tensor_type(type.element_type, shape)]
 
 
 @irdl_op_definition
@@ -160,7 +160,7 @@ class ArgReduceOp(GraphOp):
         axis = get_int(properties, "axis", 0)
         require_axis(axis, type.get_num_dims())
         shape = _reduced(shape_exprs(type), [axis], bool(get_int(properties, "keep_dims", 0)))
-        return [cast(Tensor, tensor_type(i64, shape))]
+        return [tensor_type(i64, shape)]
 
 
 @irdl_op_definition

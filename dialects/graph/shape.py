@@ -63,7 +63,7 @@ class ReshapeOp(GraphOp):
         before, after = product(shape_exprs(type)), product(shape)
         if before.is_const() and after.is_const() and before != after:
             raise VerifyException(f"element counts differ: {before} and {after}")
-        return [cast(Tensor, tensor_type(type.element_type, shape))]
+        return [tensor_type(type.element_type, shape)]
 
 
 @irdl_op_definition
@@ -90,7 +90,7 @@ class TransposeOp(GraphOp):
         if sorted(permutation) != list(range(type.get_num_dims())):
             raise VerifyException(f"{list(permutation)} is no permutation of {type.get_num_dims()} dimensions")
         shape = shape_exprs(type)
-        return [cast(Tensor, tensor_type(type.element_type, [shape[i] for i in permutation]))]
+        return [tensor_type(type.element_type, [shape[i] for i in permutation])]
 
 
 @irdl_op_definition
@@ -116,7 +116,7 @@ class BroadcastToOp(GraphOp):
         shape = get_exprs(properties, "shape")
         if broadcast_shapes([shape_exprs(type), shape]) != shape:
             raise VerifyException(f"{type} does not broadcast to [{', '.join(map(str, shape))}]")
-        return [cast(Tensor, tensor_type(type.element_type, shape))]
+        return [tensor_type(type.element_type, shape)]
 
 
 @irdl_op_definition
@@ -154,7 +154,7 @@ class ConcatOp(GraphOp):
                 if i != axis and a != b:
                     raise VerifyException(f"operands differ in dimension {i}: {a} and {b}")
         joined = sum((s[axis] for s in shapes[1:]), start=shapes[0][axis])
-        return [cast(Tensor, tensor_type(element, (*shapes[0][:axis], joined, *shapes[0][axis + 1 :])))]
+        return [tensor_type(element, (*shapes[0][:axis], joined, *shapes[0][axis + 1 :]))]
 
 
 @irdl_op_definition
@@ -194,7 +194,7 @@ class SliceOp(GraphOp):
             if step == 0:
                 raise VerifyException(f"the step of dimension {i} is 0")
             _check_inside(i, dim, start, size, step)
-        return [cast(Tensor, tensor_type(type.element_type, sizes))]
+        return [tensor_type(type.element_type, sizes)]
 
 
 def _check_inside(index: int, dim: SymExpr, start: SymExpr, size: SymExpr, step: int) -> None:
@@ -264,7 +264,7 @@ class PadOp(GraphOp):
             if mode in ("reflect", "wrap") and limit.is_const() and max(low[i], high[i]) > limit.const_value():
                 raise VerifyException(f"dimension {i} of size {dim} is too small for mode '{mode}'")
         padded = [dim + (a + b) for dim, a, b in zip(shape, low, high)]
-        return [cast(Tensor, tensor_type(element, padded))]
+        return [tensor_type(element, padded)]
 
 
 @irdl_op_definition
@@ -293,7 +293,7 @@ class IotaOp(GraphOp):
         require_axis(get_int(properties, "axis", 0), len(shape))
         if not isinstance(element, AnyFloat | IntegerType):
             raise VerifyException(f"element type is {element}, expected a number")
-        return [cast(Tensor, tensor_type(element, shape))]
+        return [tensor_type(element, shape)]
 
 
 @irdl_op_definition
@@ -314,7 +314,7 @@ class DimsOp(GraphOp):
 
     @classmethod
     def infer_types(cls, operand_types: Sequence[Tensor], properties: Properties) -> Sequence[Tensor]:
-        return [cast(Tensor, tensor_type(i64, [len(get_exprs(properties, "values"))]))]
+        return [tensor_type(i64, [len(get_exprs(properties, "values"))])]
 
 
 RESIZE_MODES = ("nearest", "linear", "cubic")
@@ -389,7 +389,7 @@ class ResizeOp(GraphOp):
             value = cast(StringAttr, properties[name]).data
             if value not in known:
                 raise VerifyException(f"unknown {name} '{value}', expected one of {', '.join(known)}")
-        return [cast(Tensor, tensor_type(type.element_type, shape))]
+        return [tensor_type(type.element_type, shape)]
 
 
 SHAPE_OPS: tuple[type[GraphOp], ...] = (

@@ -65,7 +65,7 @@ class ConstantOp(GraphOp):
     @property
     def recipe(self) -> str | None:
         """Name of the recipe that computes the value, if there is one."""
-        return self.value.string_value() if isinstance(self.value, SymbolRefAttr) else None
+        return self.value.root_reference.data if isinstance(self.value, SymbolRefAttr) else None
 
     @property
     def resource(self) -> str | None:

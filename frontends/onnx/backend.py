@@ -33,7 +33,7 @@ COMPILER = "tilewright.tools.driver:compile"
 """The compiler is a layer above the frontends, so it is found by name."""
 
 
-class TilewrightBackendRep(BackendRep):  # type: ignore[misc]
+class TilewrightBackendRep(BackendRep):
     """A prepared model."""
 
     def __init__(self, model: ModelProto, executor: str) -> None:
@@ -106,7 +106,7 @@ def _compile(module: Any, context: Any) -> Runner:
 _EXECUTORS: dict[str, Callable[[Any, Any], Runner]] = {"compiled": _compile, "interpreter": _interpret}
 
 
-class TilewrightBackend(Backend):  # type: ignore[misc]
+class TilewrightBackend(Backend):
     """ONNX's ``Backend`` for Tilewright."""
 
     @classmethod

@@ -6,7 +6,7 @@ A Loop that collects outputs, and every Scan, is unrolled: their number of steps
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects import scf
@@ -98,7 +98,7 @@ def _common_type(node: Node, a: SSAValue, c: SSAValue) -> Tensor:
     if left.element_type != right.element_type or left.get_num_dims() != right.get_num_dims():
         raise UnsupportedError(f"branches with results of types {left} and {right}")
     dims = [x if x == y else node.fresh_symbol("branch") for x, y in zip(shape_exprs(left), shape_exprs(right))]
-    return cast(Tensor, tensor_type(left.element_type, dims))
+    return tensor_type(left.element_type, dims)
 
 
 def _as_type(block: Block, value: SSAValue, type: Tensor) -> SSAValue:
@@ -231,7 +231,7 @@ def _scan_outputs(node: Node, collected: Sequence[Sequence[Entry]]) -> list[SSAV
 def _loop_condition(node: Node, types: Sequence[Attribute], limit: SSAValue | None) -> Block:
     block = Block(arg_types=types)
     inner = Node(node.importer, node.proto, node.opset, node.location)
-    flag = block.args[1]
+    flag: SSAValue = block.args[1]
     if limit is not None:
         flag = inner.emit(b.AndOp(flag, inner.emit(b.CompareOp(block.args[0], limit, "lt"))))
     scalar = _scalar(inner, flag)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,9 +45,9 @@ class Entry:
         if self.value is not None:
             return tensor_of(self.value)
         if self.array is not None:
-            return cast(Tensor, tensor_type(element_of_dtype(self.array.dtype), self.array.shape))
+            return tensor_type(element_of_dtype(self.array.dtype), self.array.shape)
         assert self.symbolic is not None
-        return cast(Tensor, tensor_type(self.element, self.symbolic.shape))
+        return tensor_type(self.element, self.symbolic.shape)
 
     @property
     def shape(self) -> Shape:

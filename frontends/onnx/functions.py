@@ -138,4 +138,4 @@ def _type_proto(entry: Entry | SSAValue) -> bytes:
             added.dim_value = dim.const_value()
         else:
             added.dim_param = str(dim)
-    return proto.SerializeToString()
+    return bytes(proto.SerializeToString())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -209,4 +209,4 @@ def as_results(results: Result | Sequence[Result]) -> Sequence[Result]:
     """Rules may give one result without a list."""
     if isinstance(results, SSAValue | Entry | np.ndarray):
         return [results]
-    return cast("Sequence[Result]", results)
+    return results

@@ -130,7 +130,7 @@ def _resized_shape(node: Node, scales_at: int, sizes_at: int) -> tuple[tuple[Sym
     shape = node.entry(0).shape
     axes = [a % len(shape) for a in node.attr("axes", list(range(len(shape))))]
     result = list(shape)
-    if node.has(sizes_at) and node.entry(sizes_at).shape != (0,):
+    if node.has(sizes_at) and node.entry(sizes_at).shape[0] != 0:
         sizes = node.exprs(sizes_at, "sizes")
         policy = node.attr("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch":

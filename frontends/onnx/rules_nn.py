@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import AnyFloat, f32
 from xdsl.ir import SSAValue
 
-from ...core.symbolic import SymExpr, as_expr, ceildiv
+from ...core.symbolic import ExprLike, SymExpr, as_expr, ceildiv
 from ...dialects.graph import broadcasting as b
 from ...dialects.graph import elementwise as e
 from ...dialects.graph import nn, reduce
@@ -173,7 +173,8 @@ def _batch_norm(node: Node) -> Result:
     parameters = [node.cast(node[i], element) for i in range(1, 5)]
     if node.entry(0).rank == 1:
         raise UnsupportedError("an input of rank 1")
-    return node.emit(nn.BatchNormOp(x, *parameters, epsilon=node.attr("epsilon", 1e-5)))
+    scale, bias, mean, variance = parameters
+    return node.emit(nn.BatchNormOp(x, scale, bias, mean, variance, node.attr("epsilon", 1e-5)))
 
 
 def _scale_and_shift(node: Node, x: SSAValue, scale: SSAValue, bias: SSAValue | None) -> SSAValue:
@@ -184,7 +185,7 @@ def _scale_and_shift(node: Node, x: SSAValue, scale: SSAValue, bias: SSAValue | 
 def _instance_norm(node: Node) -> SSAValue:
     x = node[0]
     normal = node.emit(nn.NormalizeOp(x, _spatial_axes(node), node.attr("epsilon", 1e-5)))
-    column = (shape_of(x)[1], *[1] * (len(shape_of(x)) - 2))
+    column: list[ExprLike] = [shape_of(x)[1], *[1] * (len(shape_of(x)) - 2)]
     return _scale_and_shift(node, normal, node.reshape(node[1], column), node.reshape(node[2], column))
 
 

@@ -9,6 +9,7 @@ from ...core.symbolic import SymExpr
 from ...dialects.graph import broadcasting as b
 from ...dialects.graph import elementwise as e
 from ...dialects.graph import nn, reduce
+from ...dialects.graph.base import product
 from .errors import UnsupportedError
 from .node import Node, Result, Rule, is_unsigned, shape_of, type_of
 from .rules_linear import centred, matmul
@@ -19,7 +20,7 @@ from .tensors import element_type
 def _spread(node: Node, parameter: SSAValue, x: SSAValue) -> SSAValue:
     """A scale or zero point in a shape that broadcasts with the tensor."""
     shape, own = shape_of(x), shape_of(parameter)
-    if len(own) == 0 or own == (1,):
+    if len(own) == 0 or product(own) == 1:
         return node.reshape(parameter, ())
     axis = node.attr("axis", 1) % len(shape)
     block = node.attr("block_size", 0)
@@ -92,7 +93,7 @@ def _qlinear_matmul(node: Node) -> SSAValue:
 def _requantize(
     node: Node, total: SSAValue, left: SSAValue, right: SSAValue, scale: SSAValue, zero: SSAValue
 ) -> SSAValue:
-    if any(len(shape_of(p)) > 1 or shape_of(p) not in ((), (1,)) for p in (left, scale, zero)):
+    if any(len(shape_of(p)) > 1 or product(shape_of(p)) != 1 for p in (left, scale, zero)):
         raise UnsupportedError("scales per row")
     factor = node.emit(b.MulOp(node.reshape(left, ()), right if shape_of(right) else node.reshape(right, ())))
     real = node.emit(b.MulOp(node.cast(total, type_of(factor).element_type), factor))
@@ -114,7 +115,7 @@ def _qlinear_conv(node: Node) -> SSAValue:
     total = node.emit(nn.ConvOp(x, w, strides, pads, dilations, node.attr("group", 1)))
     total = add_channel_bias(node, total, node.optional(8))
     right = node[4]
-    if len(shape_of(right)) == 1 and shape_of(right) != (1,):
+    if len(shape_of(right)) == 1 and product(shape_of(right)) != 1:
         right = node.reshape(right, (shape_of(right)[0], *[1] * (len(shape_of(total)) - 2)))
     return _requantize(node, total, node[1], right, node[6], node[7])
 

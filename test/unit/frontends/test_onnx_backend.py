@@ -11,11 +11,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 from onnx import helper
-from onnx_models import model, value
 
 from tilewright.core.diagnostics import DiagnosticError
 from tilewright.frontends.onnx import backend
 from tilewright.frontends.onnx.table import rules
+from tilewright.testing.onnx_models import model, value
 
 NOT_IN_NODE_TESTS = {
     # Operators without a test of their own, with tests only of a part that is not supported, or withdrawn ones.

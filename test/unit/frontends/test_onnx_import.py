@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
-from onnx_models import check, model, reference, value
 from xdsl.dialects.func import FuncOp
 
 from tilewright.core.context import make_context
 from tilewright.core.diagnostics import DiagnosticError, render, source_names
 from tilewright.frontends.onnx import import_model
 from tilewright.interp import Interpreter
+from tilewright.testing.onnx_models import check, model, reference, value
 from tilewright.text import print_module
 
 
-def text_of(made: onnx.ModelProto, **options: object) -> str:
-    module = import_model(made, make_context(), **options)  # type: ignore[arg-type]
+def text_of(made: onnx.ModelProto, **options: Any) -> str:
+    module = import_model(made, make_context(), **options)
     module.verify()
     return print_module(module)
 
 
-def message_of(made: onnx.ModelProto | bytes | Path, **options: object) -> str:
+def message_of(made: onnx.ModelProto | bytes | Path, **options: Any) -> str:
     with pytest.raises(DiagnosticError) as caught:
-        import_model(made, make_context(), **options)  # type: ignore[arg-type]
+        import_model(made, make_context(), **options)
     return render(caught.value)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import helper
-from onnx_models import check, interpret, model, value
+
+from tilewright.testing.onnx_models import check, interpret, model, value
 
 RNG = np.random.default_rng(7)
 

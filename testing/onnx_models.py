@@ -10,9 +10,9 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from tilewright.core.context import make_context
-from tilewright.frontends.onnx import import_model
-from tilewright.interp import Interpreter
+from ..core.context import make_context
+from ..frontends.onnx import import_model
+from ..interp import Interpreter
 
 Dim = int | str | None
 
