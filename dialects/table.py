@@ -7,5 +7,6 @@ DIALECTS: dict[str, str] = {
     "loop": "tilewright.dialects.loop.ops:LOOP",
     "vm": "tilewright.dialects.vm.ops:VM",
     "tllvm": "tilewright.targets.llvm.dialect:TLLVM",
+    "c": "tilewright.targets.c.dialect:C",
     "schedule": "tilewright.dialects.schedule.ops:SCHEDULE",
 }

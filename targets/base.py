@@ -7,6 +7,7 @@ back goes into an artefact without anybody looking into it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -48,6 +49,8 @@ class Code:
     lowered: ModuleOp | None = None
     """The module with its code in the target's final dialect; there only when it was asked for. ``generate`` takes it
     again, so that a compilation can be resumed from there."""
+    write: Callable[[str | os.PathLike[str]], None] | None = None
+    """Writes the output, for targets whose output is not an artefact that the runtime loads."""
 
 
 class Target(Protocol):
@@ -56,6 +59,9 @@ class Target(Protocol):
     name: str
     level: str
     """The name of the target's final dialect level, as dumps call it."""
+
+    def machine(self, mcpu: str | None, mattr: str | None) -> TargetInfo:
+        """The machine that ``--mcpu`` and ``--mattr`` name, as passes see it; this one if nothing is given."""
 
     def schedule_passes(self, info: TargetInfo) -> tuple[str, ...]:
         """What gives the unscheduled loops of kernels their schedules."""

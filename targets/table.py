@@ -2,6 +2,7 @@
 
 TARGETS: dict[str, str] = {
     "llvm": "tilewright.targets.llvm.host_target:LLVM_TARGET",
+    "c": "tilewright.targets.c.pipeline:C_TARGET",
 }
 
 PASSES: dict[str, str] = {

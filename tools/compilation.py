@@ -150,7 +150,10 @@ class Compilation:
             self._write_dump(f"{len(self.stage_names()) - 1:02}_{self.target.level}", code.lowered)
         self.reporter.stage("write")
         with self.timings.measure("write"):
-            write_artefact(output, module, self.context, code, weights, self.producer)
+            if code.write is not None:
+                code.write(output)
+            else:
+                write_artefact(output, module, self.context, code, weights, self.producer)
 
 
 def set_target(module: ModuleOp, name: str, mcpu: str | None, mattr: str | None) -> None:

@@ -51,7 +51,6 @@ def compile(
     where integers fix a dimension and strings name a symbol. ``dump_ir``: a folder for one ``.ir`` file per
     level.
     """
-    from ..core.target import make_target
     from .compilation import Compilation, Reporter, Timings, set_target, stage_of, target_of
 
     module, context = _module_of(model, shapes)
@@ -59,10 +58,11 @@ def compile(
     name = target or recorded.get("name", "llvm")
     mcpu, mattr = mcpu or recorded.get("mcpu"), mattr or recorded.get("mattr")
     set_target(module, name, mcpu, mattr)
+    found = _find_target(context, name)
     compilation = Compilation(
         context,
-        _find_target(context, name),
-        make_target(name, mcpu, mattr),
+        found,
+        found.machine(mcpu, mattr),
         f"tilewright {__version__}",
         None if dump_ir is None else Path(dump_ir),
         reporter or Reporter(),

@@ -14,18 +14,18 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.rewriter import Rewriter
 
 from ..._version import __version__
 from ...core.context import TilewrightContext
 from ...core.diagnostics import Diagnostic, DiagnosticError, Severity
-from ...core.target import TargetInfo
+from ...core.target import TargetInfo, make_target
 from ...dialects.vm.ops import CallOp
 from ...passes.convert.graph_to_vm import is_entry
 from ...passes.vm.weights import WeightSection
 from ..base import Code, CodeSection, Progress
+from ..lowered import lowered_parts, with_lowered_parts
 from .codegen import CodegenError, Machine
 from .compiler import KernelCompiler
 from .emit import emit_module
@@ -42,6 +42,10 @@ class LLVMTarget:
 
     name = "llvm"
     level = "llvm"
+
+    def machine(self, mcpu: str | None, mattr: str | None) -> TargetInfo:
+        """A processor that LLVM knows."""
+        return make_target(self.name, mcpu, mattr)
 
     def schedule_passes(self, info: TargetInfo) -> tuple[str, ...]:
         """The default schedules for processors."""
@@ -184,27 +188,3 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
     return re.sub(
         rf'@("?)({pattern})(?=[".(,) ]|$)', lambda m: f"@{m[1]}{names[m[2]]}", text, flags=re.MULTILINE
     )
-
-
-def lowered_parts(module: ModuleOp) -> dict[str, ModuleOp]:
-    """The nested modules of code that ``with_lowered_parts`` put into a module."""
-    found: dict[str, ModuleOp] = {}
-    for op in module.ops:
-        if isinstance(op, ModuleOp) and op.sym_name is not None:
-            found[op.sym_name.data] = op
-    return found
-
-
-def with_lowered_parts(module: ModuleOp, parts: Mapping[str, ModuleOp]) -> ModuleOp:
-    """A copy of the module whose kernels are declarations, with their code in nested modules behind them."""
-    copy = module.clone()
-    for op in list(copy.ops):
-        if isinstance(op, ModuleOp):
-            Rewriter.erase_op(op)
-        elif isinstance(op, FuncOp) and op.body.blocks and not is_entry(op):
-            op.body.detach_block(op.body.block).erase()
-    for name, part in parts.items():
-        nested = part.clone()
-        nested.properties["sym_name"] = StringAttr(name)
-        copy.body.block.add_op(nested)
-    return copy
