@@ -185,8 +185,7 @@ class Partitioner:
             direct = guard.exact and loops_around(guard.op)[-1] is loop
             if direct or any(x.kind.data == "serial" for x in guard.inner) or self._decided(loop, guard):
                 continue
-            same = [g for g in guards if g.worst == guard.worst]
-            self._emit_versions(loop, same, guard)
+            self._emit_versions(loop, _together(guards, guard), guard)
             return True
         return False
 
@@ -195,8 +194,10 @@ class Partitioner:
         current: Operation | None = guard.op
         pair = as_pair(guard.worst)
         while current is not None and current is not loop:
-            if isinstance(current, IfOp) and current is not guard.op and self.space.read(current, "where") == pair:
-                return True
+            if isinstance(current, IfOp) and current is not guard.op:
+                asked = self.space.read(current, "where")
+                if pair in list(zip(asked[::2], asked[1::2])):
+                    return True
             current = current.parent_op()
         return False
 
@@ -206,7 +207,8 @@ class Partitioner:
         places = [(walk.index(g.op), g.pair) for g in chosen]
         second = loop.clone()
         self.space.replace_value(second.var, self.space.var(loop.var))
-        args, (map_,) = self.space.pack(as_pair(guard.worst))
+        questions = [e for worst in dict.fromkeys(g.worst for g in chosen) for e in as_pair(worst)]
+        args, (map_,) = self.space.pack(questions)
         version = IfOp(args, map_, Region(Block()), Region(Block()))
         _resolve(self.space, [(walk[i], p) for i, p in places], True)
         assert version.orelse is not None
@@ -241,6 +243,20 @@ class Partitioner:
         rewrite = _rewriter(self.space, digit.name, known, {"high$": high_value, "low$": low_value})
         for op in block.walk():
             rewrite(op)
+
+
+def _together(guards: Sequence[Guard], guard: Guard) -> list[Guard]:
+    """Guards to ask for at once: equal ones, and for loads, whose default holds where any pair fails, all pairs of the same
+    loads that no inner loop changes."""
+    same = [g for g in guards if g.worst == guard.worst]
+    ops = {g.op for g in same}
+    if not guard.exact or not all(isinstance(op, LoadOp) for op in ops):
+        return same
+    for worst in dict.fromkeys(g.worst for g in guards):
+        group = [g for g in guards if g.worst == worst]
+        if worst != guard.worst and all(g.exact for g in group) and {g.op for g in group} == ops:
+            same += group
+    return same
 
 
 def _rewriter(
