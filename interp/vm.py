@@ -95,6 +95,10 @@ def _view(frame: Frame, op: Operation, operands: list[Value]) -> Sequence[Value]
     return (operands[0].reshape(shape),)
 
 
+def _load(frame: Frame, op: Operation, operands: list[Value]) -> Sequence[Value]:
+    return (operands[0][()],)
+
+
 def _copy(frame: Frame, op: Operation, operands: list[Value]) -> Sequence[Value]:
     operands[1][...] = operands[0]
     return ()
@@ -118,6 +122,7 @@ FRAME_OPS: dict[str, FrameFunction] = {
     "vm.storage": _storage,
     "vm.place": _place,
     "vm.view": _view,
+    "vm.load": _load,
     "vm.copy": _copy,
     "vm.call": _call,
 }

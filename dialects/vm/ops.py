@@ -342,6 +342,24 @@ class ViewOp(IRDLOperation):
 
 
 @irdl_op_definition
+class LoadOp(IRDLOperation):
+    """The element of a memref of rank 0, for conditions: ``%c = vm.load %a : memref<i1>``; result: the element type."""
+
+    name = "vm.load"
+    source = operand_def(MemRefType)
+    result = result_def()
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue) -> None:
+        super().__init__(operands=[source], result_types=[cast(Buffer, source.type).element_type])
+
+    def verify_(self) -> None:
+        type = cast(Buffer, self.source.type)
+        if type.get_shape() or type.element_type != self.result.type:
+            raise VerifyException(f"loads {self.result.type} from {type}, expected a memref of rank 0 of that type")
+
+
+@irdl_op_definition
 class CopyOp(IRDLOperation):
     """Copies all elements: ``vm.copy %a to %b(%n) : memref<?xf32, #tw.dims<[n]>>, ...``. Sizes as for
     ``vm.alloc``.
@@ -440,6 +458,7 @@ VM = Dialect(
         StorageOp,
         PlaceOp,
         ViewOp,
+        LoadOp,
         CopyOp,
         CallOp,
         ReturnOp,

@@ -21,7 +21,8 @@ After::
 
 Expects kernels in their final form, on memrefs with attributes ``symbols``, ``num_inputs``, ``num_outputs``,
 ``num_workspaces`` and ``packed``. A constant is packed as each kernel asks; kernels that ask for the same
-share it. Kernels and recipes are left as they are. Memory is not planned yet: every tensor has its own
+share it. ``scf.if`` and ``scf.while`` over tensors become the same over memory (``graph_to_vm_control.py``).
+Kernels and recipes are left as they are. Memory is not planned yet: every tensor has its own
 ``vm.alloc``.
 """
 
@@ -72,20 +73,21 @@ from ...dialects.vm.ops import (
 from ...dialects.vm.ops import (
     ReturnOp as VmReturnOp,
 )
-from .symbol_binding import SymbolValues, bind_inputs, check_extent
+from .symbol_binding import Emit, SymbolValues, bind_inputs, check_extent
 
 
 @dataclass(frozen=True)
 class ConvertGraphToVmPass(ModulePass):
-    """See the module's docstring. A function whose body holds anything but constants, kernel calls, views and
-    ``graph.match_shape`` is refused."""
+    """See the module's docstring. A function whose body holds anything but constants, kernel calls, views,
+    ``graph.match_shape``, ``scf.if``, ``scf.while`` and ``tensor.extract`` is refused.
+    """
 
     name = "convert-graph-to-vm"
 
     def apply(self, ctx: TilewrightContext, op: ModuleOp) -> None:
         for function in list(op.ops):
             if isinstance(function, FuncOp) and function.body.blocks and is_entry(function):
-                _Conversion(op, function).run()
+                HostConversion(op, function).run()
 
 
 def is_entry(function: FuncOp) -> bool:
@@ -116,7 +118,7 @@ def buffer_type(type: Attribute) -> Attribute:
 
 
 @dataclass
-class _Conversion:
+class HostConversion:
     """The conversion of one function. ``buffers`` maps tensors to memrefs, constants are made where they are
     used.
     """
@@ -125,11 +127,17 @@ class _Conversion:
     function: FuncOp
     head: list[Operation] = field(default_factory=list)
     """Ops on sizes, constants and outputs, which come first."""
-    body: list[Operation] = field(default_factory=list)
+    top: list[Operation] = field(default_factory=list)
+    """The function's own ops after the head. All memory is allocated here, also that of ops in regions."""
     buffers: dict[SSAValue, SSAValue] = field(default_factory=dict)
     constants: dict[tuple[Attribute, IndexMapAttr | None, Attribute], SSAValue] = field(default_factory=dict)
     destinations: dict[SSAValue, SSAValue] = field(default_factory=dict)
     """For tensors that are outputs: the buffer of the output."""
+
+    def __post_init__(self) -> None:
+        self.body = self.top
+        """Where ops go: the function's own or those of a region of control flow."""
+        self.symbols = SymbolValues(self.head.append)
 
     def run(self) -> None:
         if len(self.function.body.blocks) != 1:
@@ -140,7 +148,6 @@ class _Conversion:
         for before, after in zip(old.args, new.args):
             after.name_hint = before.name_hint
             self.buffers[before] = after
-        self.symbols = SymbolValues(self.head.append)
         named = zip(input_names(self.function), new.args, old.args)
         bind_inputs(
             self.function, [(n, after, shape_exprs(before.type)) for n, after, before in named], self.symbols
@@ -150,13 +157,13 @@ class _Conversion:
             emit_error(self.function, "must end in func.return")
         for op in old.ops:
             if isinstance(op, MatchShapeOp):
-                self._bind_claim(op)
+                self._bind_claim(op, self.head.append)
         outputs = self._outputs(terminator)
         for op in old.ops:
-            self._convert(op)
+            self.convert(op)
         self._finish_outputs(terminator, outputs)
-        self.body.append(VmReturnOp(outputs))
-        new.add_ops([*self.head, *self.body])
+        self.top.append(VmReturnOp(outputs))
+        new.add_ops([*self.head, *self.top])
         self._replace(new, types, [output.type for output in outputs])
 
     def _replace(self, new: Block, inputs: Sequence[Attribute], outputs: Sequence[Attribute]) -> None:
@@ -166,17 +173,36 @@ class _Conversion:
         self.function.function_type = FunctionType.from_lists(inputs, outputs)
         old.drop_all_references()
 
-    def _convert(self, op: Operation) -> None:
+    def convert_region(self, block: Block) -> list[Operation]:
+        """The ops that a region's block becomes, its terminator left out; symbols bound in it are forgotten."""
+        outer, known = self.body, self.symbols.snapshot()
+        self.body = []
+        for op in block.ops:
+            if isinstance(op, MatchShapeOp):
+                self._bind_claim(op, self.body.append)
+            if op is not block.last_op:
+                self.convert(op)
+        converted, self.body = self.body, outer
+        self.symbols.restore(known)
+        return converted
+
+    def convert(self, op: Operation) -> None:
+        """Append what one op becomes."""
+        from .graph_to_vm_control import CONTROL
+
         if isinstance(op, GraphConstantOp | ReturnOp):
+            return
+        if (control := CONTROL.get(type(op))) is not None:
+            control(self, op)
             return
         if isinstance(op, GraphCallOp):
             self._call(op)
         elif isinstance(op, MatchShapeOp):
-            self.buffers[op.result] = self._view(self._buffer(op.input), buffer_type(op.result.type), op)
+            self.buffers[op.result] = self.view(self.buffer(op.input), buffer_type(op.result.type), op)
         elif isinstance(op, GraphOp) and op.fusion_kind is FusionKind.VIEW:
             self._graph_view(op)
         else:
-            emit_error(op, "is not expected in a host program: only constants, kernel calls and views")
+            emit_error(op, "is not expected in a host program: only constants, kernel calls, views and control flow")
 
     # Outputs.
 
@@ -199,9 +225,7 @@ class _Conversion:
         """Copy what no kernel wrote in place."""
         for value, output in zip(terminator.arguments, outputs):
             if self.destinations.get(self._root(value)) is not output:
-                source = self._view(self._buffer(value), output.type, terminator)
-                sizes = self.symbols.sizes(free_symbols(output.type))
-                self._emit(CopyOp(source, output, sizes), terminator)
+                self.copy(self.buffer(value), output, terminator)
 
     def _root(self, value: SSAValue) -> SSAValue:
         """The tensor that a chain of views shows."""
@@ -217,18 +241,18 @@ class _Conversion:
     def _graph_view(self, op: GraphOp) -> None:
         if layout_of(op.operands[0].type) is not None or layout_of(op.results[0].type) is not None:
             emit_error(op, "of a tensor with a layout is no view, it belongs into a kernel")
-        self.buffers[op.results[0]] = self._view(
-            self._buffer(op.operands[0]), buffer_type(op.results[0].type), op
+        self.buffers[op.results[0]] = self.view(
+            self.buffer(op.operands[0]), buffer_type(op.results[0].type), op
         )
 
-    def _view(self, source: SSAValue, type: Attribute, origin: Operation) -> SSAValue:
+    def view(self, source: SSAValue, type: Attribute, origin: Operation) -> SSAValue:
         if source.type == type:
             return source
         op = ViewOp(source, self.symbols.sizes(self._known(origin, free_symbols(type))), type)
-        self._emit(op, origin)
+        self.emit(op, origin)
         return op.result
 
-    def _buffer(self, value: SSAValue) -> SSAValue:
+    def buffer(self, value: SSAValue) -> SSAValue:
         """The memref of a tensor; a constant is taken as it is."""
         owner = value.owner
         if isinstance(owner, GraphConstantOp):
@@ -250,7 +274,7 @@ class _Conversion:
 
     # Shapes claimed inside of the function.
 
-    def _bind_claim(self, op: MatchShapeOp) -> None:
+    def _bind_claim(self, op: MatchShapeOp, check: Emit) -> None:
         """Bind the symbols that a ``graph.match_shape`` introduces and check the rest of its claim."""
         pairs = list(zip(shape_exprs(op.input.type), shape_exprs(op.result.type)))
         what = f"tensor '{op.result.name_hint}'" if op.result.name_hint else "a tensor"
@@ -264,7 +288,7 @@ class _Conversion:
         for dim, found, claimed in unbound:
             self._known(op, sorted(claimed.symbols()))
             if found != claimed:
-                check_extent(what, dim, claimed, self.symbols.value(found), self.symbols)
+                check_extent(what, dim, claimed, self.symbols.value(found), self.symbols, check)
 
     def _known(self, op: Operation, names: Sequence[str]) -> Sequence[str]:
         for name in names:
@@ -291,7 +315,7 @@ class _Conversion:
         for type in expected[num_inputs + num_outputs : num_inputs + num_outputs + workspaces]:
             args.append(self._workspace(type, values, op))
         args += [self.symbols.value(values[name]) for name in symbols]
-        self._emit(CallOp(op.callee.root_reference.data, args), op)
+        self.emit(CallOp(op.callee.root_reference.data, args), op)
 
     def _inputs(self, op: GraphCallOp, kernel: FuncOp, expected: Sequence[Attribute]) -> list[SSAValue]:
         packed = _packed(kernel)
@@ -300,7 +324,7 @@ class _Conversion:
             map = packed.get(number)
             owner = value.owner
             if map is None:
-                args.append(self._buffer(value))
+                args.append(self.buffer(value))
             elif isinstance(owner, GraphConstantOp):
                 layout = layout_of(value.type)
                 args.append(self._constant(owner, map if layout is None else map.compose(layout), type))
@@ -312,20 +336,28 @@ class _Conversion:
         type = buffer_type(result.type)
         output = self.destinations.get(result)
         if output is not None:
-            self.buffers[result] = self._view(output, type, op)
+            self.buffers[result] = self.view(output, type, op)
         else:
-            alloc = AllocOp(self.symbols.sizes(self._known(op, free_symbols(type))), type)
-            self._emit(alloc, op)
-            alloc.result.name_hint = result.name_hint
-            self.buffers[result] = alloc.result
+            self.buffers[result] = self.allocate(type, op)
+            self.buffers[result].name_hint = result.name_hint
         return self.buffers[result]
+
+    def allocate(self, type: Attribute, op: Operation) -> SSAValue:
+        """Memory for a tensor of ``op``."""
+        alloc = AllocOp(self.symbols.sizes(self._known(op, free_symbols(type))), type)
+        alloc.location = op.location
+        self.top.append(alloc)
+        return alloc.result
+
+    def copy(self, source: SSAValue, target: SSAValue, op: Operation) -> None:
+        """Copy a tensor."""
+        sizes = self.symbols.sizes(free_symbols(target.type))
+        self.emit(CopyOp(self.view(source, target.type, op), target, sizes), op)
 
     def _workspace(self, type: Attribute, values: dict[str, SymExpr], op: Operation) -> SSAValue:
         shape = [extent.subs(values) for extent in memref_shape_exprs(type)]
         mine = memref_type(cast("TensorType[Attribute]", type).element_type, shape)
-        alloc = AllocOp(self.symbols.sizes(free_symbols(mine)), mine)
-        self._emit(alloc, op)
-        return alloc.result
+        return self.allocate(mine, op)
 
     def _solve(
         self,
@@ -349,7 +381,7 @@ class _Conversion:
                 emit_error(op, f"argument {number} of kernel {op.callee} is {found}")
         return values
 
-    def _emit(self, op: Operation, origin: Operation) -> None:
+    def emit(self, op: Operation, origin: Operation) -> None:
         op.location = origin.location
         self.body.append(op)
 

@@ -30,6 +30,15 @@ class SymbolValues:
         """What bound each symbol, in words, and which dimension of it."""
         self._computed: dict[SymExpr, SSAValue] = {}
 
+    def snapshot(self) -> tuple[dict[str, SSAValue], dict[str, tuple[str, int]]]:
+        """What is bound now, for ``restore``."""
+        return dict(self.values), dict(self.origins)
+
+    def restore(self, known: tuple[dict[str, SSAValue], dict[str, tuple[str, int]]]) -> None:
+        """Forget the symbols bound since the snapshot."""
+        self.values, self.origins = known
+        self._computed = {expr: value for expr, value in self._computed.items() if self.known(expr)}
+
     def bind(self, name: str, value: SSAValue, what: str, dim: int) -> None:
         """Fix a symbol's value; ``what`` and ``dim`` say where it comes from."""
         self.values[name] = value
@@ -79,10 +88,12 @@ def bind_inputs(
         found = _size(value, dim, symbols)
         if not symbols.known(extent):
             _bind_linear(function, what, dim, extent, found, symbols)
-        check_extent(what, dim, extent, found, symbols)
+        check_extent(what, dim, extent, found, symbols, symbols.emit)
 
 
-def check_extent(what: str, dim: int, extent: SymExpr, found: SSAValue, symbols: SymbolValues) -> None:
+def check_extent(
+    what: str, dim: int, extent: SymExpr, found: SSAValue, symbols: SymbolValues, emit: Emit
+) -> None:
     """Emit the check that a dimension has the size that its type says."""
     expected = symbols.value(extent)
     has = f"{_braced(what)} has {{a}} in dimension {dim}"
@@ -94,7 +105,7 @@ def check_extent(what: str, dim: int, extent: SymExpr, found: SSAValue, symbols:
     else:
         origins = sorted({_braced(symbols.origins[name][0]) for name in extent.symbols()})
         message = f"dimension '{extent}' disagrees: {has}, expected {{b}} because of {' and '.join(origins)}"
-    symbols.emit(CheckOp(found, expected, message))
+    emit(CheckOp(found, expected, message))
 
 
 def _bind_plain(item: tuple[str, SSAValue, int, SymExpr], symbols: SymbolValues) -> bool:

@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects import llvm
-from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp, i8, i64
+from xdsl.dialects import llvm, scf
+from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp, i1, i8, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -96,12 +96,16 @@ class _Entry:
         self.fail = self._failure_block()
         for number, arg in enumerate(self.function.body.block.args):
             self.values[arg] = self.build.load(self.inputs, POINTER, number * _TENSOR_FIELDS + _DATA)
-        for op in self.function.body.block.ops:
+        self.ops(self.function.body.block)
+        return self.build.function
+
+    def ops(self, block: Block) -> None:
+        """Lower the ops of a block, one after the other."""
+        for op in block.ops:
             lower = _LOWERINGS.get(type(op))
             if lower is None:
                 emit_error(op, "has no native code in a host program")
             lower(self, op)
-        return self.build.function
 
     def _failure_block(self) -> Block:
         """``fail(code, site, a, b)``: fill in the error and return 1."""
@@ -208,6 +212,47 @@ def _view(entry: _Entry, op: vm.ViewOp) -> None:
     entry.values[op.result] = entry.values[op.source]
 
 
+def _load(entry: _Entry, op: vm.LoadOp) -> None:
+    """A boolean is a byte in memory."""
+    if op.result.type != i1:
+        emit_error(op, f"loads a value of type {op.result.type}, expected i1")
+    byte = entry.build.value(llvm.LoadOp(entry.values[op.source], i8, 1))
+    entry.values[op.result] = entry.build.compare("ne", byte, entry.build.integer(0, i8))
+
+
+def _if(entry: _Entry, op: scf.IfOp) -> None:
+    build = entry.build
+    branches, after = [build.new_block(), build.new_block()], build.new_block()
+    build.add(llvm.CondBrOp(entry.values[op.cond], branches[0], [], branches[1], []))
+    for block, region in zip(branches, (op.true_region, op.false_region)):
+        build.block = block
+        if region.blocks:
+            entry.ops(region.block)
+        build.jump(after)
+    build.block = after
+
+
+def _while(entry: _Entry, op: scf.WhileOp) -> None:
+    build = entry.build
+    test, body, after = build.new_block(), build.new_block(), build.new_block()
+    build.jump(test)
+    build.block = test
+    entry.ops(op.before_region.block)
+    condition = op.before_region.block.last_op
+    assert isinstance(condition, scf.ConditionOp)
+    build.add(llvm.CondBrOp(entry.values[condition.condition], body, [], after, []))
+    build.block = body
+    entry.ops(op.after_region.block)
+    build.jump(test)
+    build.block = after
+
+
+def _end_of_region(entry: _Entry, op: Operation) -> None:
+    """What follows is for the op around the region."""
+    if op.operands[1:] or (op.operands and isinstance(op, scf.YieldOp)):
+        emit_error(op, "passes values on, expected control flow over memory only")
+
+
 def _copy(entry: _Entry, op: vm.CopyOp) -> None:
     bytes = entry.bytes_of(op.source.type, op.sizes)
     entry.build.copy(entry.values[op.target], entry.values[op.source], bytes)
@@ -243,6 +288,11 @@ _LOWERINGS: dict[type[Operation], Callable[[_Entry, Any], None]] = {
     vm.StorageOp: _storage,
     vm.PlaceOp: _place,
     vm.ViewOp: _view,
+    vm.LoadOp: _load,
+    scf.IfOp: _if,
+    scf.WhileOp: _while,
+    scf.YieldOp: _end_of_region,
+    scf.ConditionOp: _end_of_region,
     vm.CopyOp: _copy,
     vm.CallOp: _call,
     vm.ReturnOp: _return,
