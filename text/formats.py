@@ -16,6 +16,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -32,7 +33,7 @@ from xdsl.dialects.utils.bit_enum_attribute import BitEnumAttribute
 from xdsl.dialects.utils.dynamic_index_list import DynamicIndexList
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
 from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute
-from xdsl.irdl import IRDLOperation, VarIRConstruct
+from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, VarIRConstruct
 from xdsl.irdl import declarative_assembly_format as f
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -102,6 +103,16 @@ class FormatSyntax:
             builder.resolve_all(cast(Any, unresolved), types)
             for unresolved, types in zip(state.operands, operand_types)
         ]
+        if all(isinstance(option, ParsePropInAttrDict) for option in op_def.options):
+            # No segment sizes to compute: the general constructor would cost as much as all the rest.
+            return self.op.create(
+                operands=list(chain.from_iterable(operands)),
+                result_types=list(chain.from_iterable(result_types)),
+                attributes=state.attributes,
+                properties=state.properties,
+                regions=list(chain.from_iterable(cast(Any, state.regions))),
+                successors=list(chain.from_iterable(cast(Any, state.successors))),
+            )
         return self.op.build(
             result_types=result_types,
             operands=operands,

@@ -165,13 +165,19 @@ def _driver(grammar: str, fragments: tuple[Fragment, ...]) -> Driver:
 
 # ---- what the words of a text mean ----
 
-_NAMES = re.compile(r"(?<![\w$.])([a-zA-Z_][\w$]*)(?=\.[\w$])|[#!]([a-zA-Z_]\w*)(?=<)")
+_LAST_WORD = re.compile(r"[a-zA-Z_]\w*\Z", re.ASCII)
+_OPAQUE = re.compile(r"[#!]([a-zA-Z_]\w*)<", re.ASCII)
+_LONGEST_NAME = 80
 
 
 def dialects_in(text: str) -> set[str]:
-    """Names that may be dialects in a text: every word before a dot."""
-    found = {name for pair in set(_NAMES.findall(text)) for name in pair if name}
-    return found | {"builtin", "func"}
+    """Names that may be dialects in a text: every word before a dot, and ``#name<``."""
+    found = {"builtin", "func", *_OPAQUE.findall(text)}
+    for tail in {piece[-_LONGEST_NAME:] for piece in text.split(".")}:
+        word = _LAST_WORD.search(tail)
+        if word is not None:
+            found.add(word[0])
+    return found
 
 
 class Language:

@@ -259,9 +259,8 @@ def cache_folder() -> Path | None:
 
     A folder that others may write to, or that belongs to somebody else, is not used."""
     base = os.environ.get("TILEWRIGHT_CACHE_DIR")
-    folder = Path(base) if base else Path.home() / ".cache" / "tilewright"
-    folder = folder / "grammar"
     try:
+        folder = (Path(base) if base else Path.home() / ".cache" / "tilewright") / "grammar"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         info = folder.stat()
     except (OSError, RuntimeError):
