@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from .tensors import Array, TensorSpec, TensorStruct, adopt, as_array, numpy_dty
 from .threads import CONTEXT_VERSION, process_pool
 
 _OUT_OF_MEMORY = 2
+_VERIFIED_AT_ONCE = 256 << 20
 
 
 class ErrorStruct(ctypes.Structure):
@@ -37,8 +39,40 @@ class ErrorStruct(ctypes.Structure):
 
 
 def load(path: str | os.PathLike[str], *, verify: bool = True) -> Model:
-    """Load a compiled model. ``verify=False`` skips the checksum of the weights (code is always checked)."""
+    """Load a compiled model.
+
+    The checksums of a file of more than 256 MiB are compared while the program goes on, and the first call waits
+    for them. ``verify=False`` skips those of the weights; code is always checked, before it is linked.
+    """
     return Model(Artefact(path), verify=verify)
+
+
+class Verification:
+    """The comparison of the weights' checksums: at once for files of ordinary size, else in a thread of its own."""
+
+    def __init__(self, artefact: Artefact, start: int) -> None:
+        self._error: ArtefactError | None = None
+        self._thread: threading.Thread | None = None
+        if len(artefact.buffer) <= _VERIFIED_AT_ONCE:
+            artefact.verify(start)
+            return
+        self._thread = threading.Thread(target=self._run, args=(artefact, start), daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Return when the weights are known to be right; ArtefactError if they are not."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+            if self._error is not None:
+                raise self._error
+            self._thread = None
+
+    def _run(self, artefact: Artefact, start: int) -> None:
+        try:
+            artefact.verify(start)
+        except ArtefactError as error:
+            self._error = error
 
 
 class Model:
@@ -58,7 +92,9 @@ class Model:
                 f"'{self.path}' needs runtime interface {manifest.get('context_version')}, found {CONTEXT_VERSION}"
             )
         weights = artefact.of_kind("weights")
-        artefact.verify(0, None if verify or not weights else weights[0].offset)
+        code_end = weights[0].offset if weights else None
+        artefact.verify(0, code_end)
+        verification = Verification(artefact, code_end) if verify and code_end is not None else None
         check_machine(manifest["target"], self.path)
         runtime = artefact.of_kind("runtime")
         objects = artefact.of_kind("object")
@@ -67,7 +103,7 @@ class Model:
         symbols = [entry["symbol"] for entry in manifest["entries"]]
         code = LoadedCode([artefact.read(section) for section in objects], symbols)
         release, context = _context(artefact.read(runtime[0]))
-        shared = _Shared(artefact, code, _weights_address(artefact), context, release)
+        shared = _Shared(artefact, code, _weights_address(artefact), context, release, verification)
         self.entries: dict[str, Entry] = {
             entry["name"]: Entry(entry, manifest["errors"], shared) for entry in manifest["entries"]
         }
@@ -107,6 +143,7 @@ class _Shared:
     weights: int
     context: int
     release: Callable[[int], None]
+    verification: Verification | None
 
 
 class Entry:
@@ -153,6 +190,8 @@ class Entry:
         return values
 
     def _invoke(self, values: Sequence[Any]) -> list[Array]:
+        if self._shared.verification is not None:
+            self._shared.verification.wait()
         arrays = [as_array(*item) for item in zip(values, self.inputs, self._input_dtypes)]
         given = [(array.ctypes.data, array.shape) for array in arrays]
         taken = [(None, (0,) * len(spec.shape)) for spec in self.outputs]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tilewright.runtime.container as container
+import tilewright.runtime.model as model_module
 from tilewright.runtime import ArtefactError, load
 from tilewright.runtime.container import Artefact, ArtefactWriter
 
@@ -74,6 +76,28 @@ def test_damage_anywhere_is_found(write_artefact: Callable[..., Path]) -> None:
             load(path)
     path.write_bytes(data)
     load(path)
+
+
+def test_large_files_are_checked_in_the_background(
+    write_artefact: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_module, "_VERIFIED_AT_ONCE", 0)
+    monkeypatch.setattr(container, "CHUNK", 64)
+    path = write_artefact()
+    x = np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(load(path)(x, x), 2 * x)
+    data = bytearray(path.read_bytes())
+    data[load(path).manifest["sections"][-1]["offset"] + 60] ^= 1
+    path.write_bytes(data)
+    damaged = load(path)
+    for _ in range(2):
+        with pytest.raises(ArtefactError, match="do not match their checksum"):
+            damaged(x, x)
+    np.testing.assert_array_equal(load(path, verify=False)(x, x), 2 * x)
+    data[200] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ArtefactError, match="do not match their checksum"):
+        load(path, verify=False)
 
 
 def test_a_file_cut_short_or_with_more_behind_is_found(write_artefact: Callable[..., Path]) -> None:
