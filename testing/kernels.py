@@ -24,10 +24,10 @@ Array = npt.NDArray[Any]
 def run_kernel(
     kernel: FuncOp, inputs: Sequence[Array], context: TilewrightContext, symbols: Mapping[str, int] | None = None
 ) -> list[Array]:
-    """The outputs of ``kernel`` for logical ``inputs``: packs constants as the kernel's ``packed`` says, allocates outputs
-    and workspaces with a pattern that shows what was not written."""
+    """The outputs of ``kernel`` for logical ``inputs``: packs constants as the kernel's ``packed`` says,
+    allocates outputs and workspaces with a pattern that shows what was not written."""
     symbols = dict(symbols or {})
-    args = [a for a in kernel.body.block.args][: len(kernel.body.block.args) - len(kernel_symbols(kernel))]
+    args = list(kernel.body.block.args)[: len(kernel.body.block.args) - len(kernel_symbols(kernel))]
     maps = packing_maps(kernel)
     values: list[Any] = []
     for number, arg in enumerate(args):

@@ -4,9 +4,9 @@ Every index, bound, predicate and block binding is a quasi-affine expression
 (:class:`~tilewright.core.attributes.IndexMapAttr` over the op's index ``args``), so that transformations stay exact.
 Arithmetic chains on indices appear only in a target's final lowering. Element arithmetic is ``arith`` and ``math``.
 
-A kernel is a ``func.func`` whose arguments are memrefs (inputs, then outputs, then workspaces) followed by one ``index``
-per free symbol, sorted by name; its ``symbols`` attribute lists these names. Loops are normalised: from 0, step 1.
-Read and write regions of a block are derived from its body, never stored.
+A kernel is a ``func.func`` whose arguments are memrefs (inputs, then outputs, then workspaces) followed by one
+``index`` per free symbol, sorted by name; its ``symbols`` attribute lists these names. Loops are normalised:
+from 0, step 1. Read and write regions of a block are derived from its body, never stored.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ ITER_KINDS = ("spatial", "reduce")
 class ForOp(IRDLOperation):
     """``for i in 0..extent``: runs the body for each value of its region argument (an ``index``).
 
-    ``extent`` is one expression over ``args`` (symbol arguments of the kernel, outer loop variables). ``kind`` says how
-    it runs: ``serial``; ``parallel`` (iterations are independent, run by several threads); ``vectorized`` (iterations are
-    the lanes of vectors); ``unrolled``. Further annotations are discardable attributes.
+    ``extent`` is one expression over ``args`` (symbol arguments of the kernel, outer loop variables). ``kind``
+    says how it runs: ``serial``; ``parallel`` (iterations are independent, run by several threads);
+    ``vectorized`` (iterations are the lanes of vectors); ``unrolled``. Further annotations are discardable
+    attributes.
 
     Example: ``loop.for %i = 0 to %n * 2 parallel { ... }``
     """
@@ -89,10 +90,10 @@ class ForOp(IRDLOperation):
 class BlockOp(IRDLOperation):
     """The unit of work of a schedule: a named body over block iterators that the surrounding loops bind.
 
-    ``bindings`` gives each iterator's value as an expression over ``args``; ``domains`` its extent (iterators run from 0);
-    ``iters`` its kind: ``spatial`` (points are independent) or ``reduce``. Both regions have one ``index`` argument per
-    iterator. ``where`` holds pairs (lhs, rhs): the block runs only where every lhs < rhs. ``init`` runs first where all
-    reduce iterators are 0.
+    ``bindings`` gives each iterator's value as an expression over ``args``; ``domains`` its extent (iterators
+    run from 0); ``iters`` its kind: ``spatial`` (points are independent) or ``reduce``. Both regions have one
+    ``index`` argument per iterator. ``where`` holds pairs (lhs, rhs): the block runs only where every lhs <
+    rhs. ``init`` runs first where all reduce iterators are 0.
 
     Example::
 
@@ -177,8 +178,8 @@ def _verify_access(memref: SSAValue, map: IndexMapAttr, args: Sequence[SSAValue]
 
 @irdl_op_definition
 class LoadOp(IRDLOperation):
-    """``%v = loop.load %A[%i * 16 + %j] : memref<128xf32>``: one element, or (vector result) consecutive elements of the
-    innermost dimension starting there.
+    """``%v = loop.load %A[%i * 16 + %j] : memref<128xf32>``: one element, or (vector result) consecutive
+    elements of the innermost dimension starting there.
 
     A guarded load, ``loop.load %A[%i - 1] where (%i > 0) else %zero``, gives ``default`` and touches no memory where a
     ``where`` pair (lhs, rhs) does not hold lhs < rhs. Data-dependent indices are ``args`` like any other.
@@ -263,9 +264,7 @@ class IndexOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
 
-    def __init__(
-        self, args: Sequence[SSAValue], map: IndexMapAttr, result_type: Attribute | None = None
-    ) -> None:
+    def __init__(self, args: Sequence[SSAValue], map: IndexMapAttr, result_type: Attribute | None = None) -> None:
         super().__init__(
             operands=[args],
             properties={"map": map},
@@ -302,8 +301,9 @@ class IfOp(IRDLOperation):
 class AllocOp(IRDLOperation):
     """A buffer that lives in the enclosing region: ``%C = loop.alloc "C" local : memref<2x14x16xf32>``.
 
-    ``scope``: ``global`` (main memory; before code generation these become workspace arguments of the kernel) or ``local``
-    (private to a thread: stack, and registers after unrolling). Symbolic sizes are in the type's ``#tw.dims`` layout.
+    ``scope``: ``global`` (main memory; before code generation these become workspace arguments of the kernel)
+    or ``local`` (private to a thread: stack, and registers after unrolling). Symbolic sizes are in the type's
+    ``#tw.dims`` layout.
     """
 
     name = "loop.alloc"
@@ -329,7 +329,8 @@ class LanesOp(IRDLOperation):
     ``scalar`` is the operation's name, ``parameters`` its properties; it is applied to each lane. All operands and the
     result are vectors of one length; :meth:`scalar_op` gives the operation that one lane runs.
 
-    Example: ``%m = loop.lanes "arith.cmpf" %a, %b {predicate = 2 : i64} : vector<8xf32>, vector<8xf32> -> vector<8xi1>``
+    Example: ``%m = loop.lanes "arith.cmpf" %a, %b {predicate = 2 : i64} : vector<8xf32>, vector<8xf32> ->
+    vector<8xi1>``
     """
 
     name = "loop.lanes"

@@ -9,8 +9,8 @@
       %C = loop.alloc "C" local : memref<2x14x16xf32>
     }
 
-Indices are written with the values they name, so the order in which an op holds its index operands is the order in which the
-text names them.
+Indices are written with the values they name, so the order in which an op holds its index operands is the order
+in which the text names them.
 """
 
 from __future__ import annotations
@@ -146,9 +146,7 @@ def init_region(b: Builder, entry: Any, region: Region) -> Region:
     return region
 
 
-def build_block(
-    b: Builder, head: BlockHead, init: Region | None, body: Region, attributes: Attributes
-) -> BlockOp:
+def build_block(b: Builder, head: BlockHead, init: Region | None, body: Region, attributes: Attributes) -> BlockOp:
     """A block."""
     op = BlockOp(head.name, head.kinds, head.args, head.bindings, head.domains, body, init, head.where)
     op.attributes.update(attributes)

@@ -1,10 +1,10 @@
 """Operations of the ``schedule`` dialect.
 
-A ``schedule.func`` is a straight-line program for one kernel. It is IR like anything else: printed, parsed, verified,
-stored, edited and replayed on a fresh copy of the unscheduled kernel. Handles are SSA values: a loop handle is consumed by
-``split``, ``fuse`` and by the ``compute_at`` family (for the moved block's own loops); a block handle lives until it is
-inlined. What each step means, and when it is legal, is in ``passes/loop/primitives/``; a refused step names loop and reason
-and leaves the kernel as it was.
+A ``schedule.func`` is a straight-line program for one kernel. It is IR like anything else: printed, parsed,
+verified, stored, edited and replayed on a fresh copy of the unscheduled kernel. Handles are SSA values: a loop
+handle is consumed by ``split``, ``fuse`` and by the ``compute_at`` family (for the moved block's own loops); a
+block handle lives until it is inlined. What each step means, and when it is legal, is in
+``passes/loop/primitives/``; a refused step names loop and reason and leaves the kernel as it was.
 """
 
 from __future__ import annotations
@@ -156,7 +156,8 @@ class SplitOp(IRDLOperation):
 
 @irdl_op_definition
 class FuseOp(IRDLOperation):
-    """``%f = schedule.fuse %i, %j``: one loop over the product of directly nested loops, outermost first. Consumes them."""
+    """``%f = schedule.fuse %i, %j``: one loop over the product of directly nested loops, outermost first.
+    Consumes them."""
 
     name = "schedule.fuse"
     loops = var_operand_def(LoopType)
@@ -181,8 +182,8 @@ class ReorderOp(IRDLOperation):
 
 @irdl_op_definition
 class TileOp(IRDLOperation):
-    """``%io, %jo, %ii, %ji = schedule.tile %i, %j by [8, 16]``: splits each loop of a perfect nest by its factor and moves the
-    inner loops inside: all outer ones first, then all inner ones. Consumes the loops."""
+    """``%io, %jo, %ii, %ji = schedule.tile %i, %j by [8, 16]``: splits each loop of a perfect nest by its
+    factor and moves the inner loops inside: all outer ones first, then all inner ones. Consumes the loops."""
 
     name = "schedule.tile"
     loops = var_operand_def(LoopType)
@@ -242,8 +243,8 @@ class _ComputeAtBase(IRDLOperation):
 
 @irdl_op_definition
 class ComputeAtOp(_ComputeAtBase):
-    """``schedule.compute_at %b at %l``: moves a producer inside a loop of its consumers, computing just what they need there;
-    the block gets new loops over that region."""
+    """``schedule.compute_at %b at %l``: moves a producer inside a loop of its consumers, computing just what
+    they need there; the block gets new loops over that region."""
 
     name = "schedule.compute_at"
     assembly_format = "$block `at` $loop attr-dict"
@@ -259,8 +260,8 @@ class ReverseComputeAtOp(_ComputeAtBase):
 
 @irdl_op_definition
 class ComputeInlineOp(IRDLOperation):
-    """``schedule.compute_inline %b``: replaces reads of an elementwise producer's buffer by its expression; the block and its
-    buffer disappear."""
+    """``schedule.compute_inline %b``: replaces reads of an elementwise producer's buffer by its expression; the
+    block and its buffer disappear."""
 
     name = "schedule.compute_inline"
     block = operand_def(BlockType)
@@ -272,8 +273,8 @@ class ComputeInlineOp(IRDLOperation):
 
 @irdl_op_definition
 class ReverseComputeInlineOp(IRDLOperation):
-    """``schedule.reverse_compute_inline %b``: an elementwise consumer is computed by its producer, where the value is made; the
-    block and the buffer between them disappear."""
+    """``schedule.reverse_compute_inline %b``: an elementwise consumer is computed by its producer, where the
+    value is made; the block and the buffer between them disappear."""
 
     name = "schedule.reverse_compute_inline"
     block = operand_def(BlockType)
@@ -299,8 +300,9 @@ class _CacheBase(IRDLOperation):
 
 @irdl_op_definition
 class CacheReadOp(_CacheBase):
-    """``%c = schedule.cache_read %b 1 "local"``: a new block copies the buffer of ``%b``'s read number 1 into a new buffer,
-    which ``%b`` reads instead; ``%c`` is then placed by ``compute_at``. Reads are numbered in order of first appearance."""
+    """``%c = schedule.cache_read %b 1 "local"``: a new block copies the buffer of ``%b``'s read number 1 into a
+    new buffer, which ``%b`` reads instead; ``%c`` is then placed by ``compute_at``. Reads are numbered in order
+    of first appearance."""
 
     name = "schedule.cache_read"
     assembly_format = "$block $buffer $scope attr-dict"
@@ -308,8 +310,8 @@ class CacheReadOp(_CacheBase):
 
 @irdl_op_definition
 class CacheWriteOp(_CacheBase):
-    """``%c = schedule.cache_write %b 0 "local"``: ``%b`` writes a new buffer instead of its write number 0, and the new block
-    ``%c`` copies that to the old one."""
+    """``%c = schedule.cache_write %b 0 "local"``: ``%b`` writes a new buffer instead of its write number 0, and
+    the new block ``%c`` copies that to the old one."""
 
     name = "schedule.cache_write"
     assembly_format = "$block $buffer $scope attr-dict"
@@ -317,7 +319,8 @@ class CacheWriteOp(_CacheBase):
 
 @irdl_op_definition
 class SetScopeOp(IRDLOperation):
-    """``schedule.set_scope %b 0 "local"``: where the buffer of the block's write number 0 lives (see ``loop.alloc``)."""
+    """``schedule.set_scope %b 0 "local"``: where the buffer of the block's write number 0 lives (see
+    ``loop.alloc``)."""
 
     name = "schedule.set_scope"
     block = operand_def(BlockType)
@@ -334,8 +337,8 @@ class SetScopeOp(IRDLOperation):
 
 @irdl_op_definition
 class DecomposeReductionOp(IRDLOperation):
-    """``%init = schedule.decompose_reduction %b at %l``: the init region becomes a block of its own with its own loops, directly
-    before loop ``%l``, which must enclose all reduction loops of ``%b``."""
+    """``%init = schedule.decompose_reduction %b at %l``: the init region becomes a block of its own with its
+    own loops, directly before loop ``%l``, which must enclose all reduction loops of ``%b``."""
 
     name = "schedule.decompose_reduction"
     block = operand_def(BlockType)

@@ -1,12 +1,12 @@
 """Pretty syntax of those schedule operations that ``assembly_format`` cannot express.
 
-    schedule.func @conv_0_schedule for @conv_0 {
-      %b = schedule.get_block "C"
-      %i, %j = schedule.get_loops %b : 2
-      %o, %l = schedule.split %j by [?, 8]
-      %io, %ii = schedule.tile %i by [4]
-      schedule.annotate %io "key" = 4 : i64
-    }
+schedule.func @conv_0_schedule for @conv_0 {
+  %b = schedule.get_block "C"
+  %i, %j = schedule.get_loops %b : 2
+  %o, %l = schedule.split %j by [?, 8]
+  %io, %ii = schedule.tile %i by [4]
+  schedule.annotate %io "key" = 4 : i64
+}
 """
 
 from __future__ import annotations

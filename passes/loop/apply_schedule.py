@@ -3,8 +3,9 @@
     func.func private @k(...) { plain nest }                 func.func private @k(...) { scheduled nest }
     schedule.func @k_schedule for @k { steps }       -->
 
-Each ``schedule.func`` is replayed on the kernel that it names and then removed (``keep`` leaves it). A refused step is an error
-at the step, with a note at the loop or block that it is about. An empty schedule leaves the plain nest.
+Each ``schedule.func`` is replayed on the kernel that it names and then removed (``keep`` leaves it). A refused
+step is an error at the step, with a note at the loop or block that it is about. An empty schedule leaves the
+plain nest.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ...core.passes import ModulePass
 from ...dialects.loop.ops import BlockOp, ForOp
 from ...dialects.schedule import ops
 from .errors import ScheduleError
+from .nest import erase
 from .schedule import Handle, Schedule
 
 Handles = dict[SSAValue, Handle]
@@ -42,8 +44,7 @@ class ApplySchedulePass(ModulePass):
                 emit_error(func, f"is for kernel @{name}, which the module does not have")
             apply_schedule(func, kernels[name])
             if not self.keep:
-                func.detach()
-                func.erase()
+                erase(func)
 
 
 def apply_schedule(func: ops.ScheduleFuncOp, kernel: FuncOp) -> Schedule:
@@ -171,7 +172,7 @@ def _annotate(s: Schedule, op: ops.AnnotateOp, h: Handles) -> list[Handle]:
     return []
 
 
-Step = Callable[[Schedule, Operation, Handles], list[Handle]]
+Step = Callable[..., list[Handle]]
 
 _STEPS: dict[type[Operation], Step] = {
     ops.GetBlockOp: _get_block,
@@ -193,4 +194,4 @@ _STEPS: dict[type[Operation], Step] = {
     ops.DecomposeReductionOp: _decompose_reduction,
     ops.TransformLayoutOp: _transform_layout,
     ops.AnnotateOp: _annotate,
-}  # type: ignore[dict-item]
+}

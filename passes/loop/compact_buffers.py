@@ -5,9 +5,10 @@
       for j: B[i, j] = ...         -->      for j: B[0, j] = ...
       for j: C[i, j] = B[i, j]              for j: C[i, j] = B[0, j]
 
-The allocation moves into the innermost loop that encloses all accesses, and each dimension keeps the hull of what one
-iteration accesses. Blocks that share loops exchange values only within one iteration, so nothing is lost; a buffer inside a
-parallel loop thereby becomes each iteration's own. Works on blocks and on lowered loads and stores alike.
+The allocation moves into the innermost loop that encloses all accesses, and each dimension keeps the hull of
+what one iteration accesses. Blocks that share loops exchange values only within one iteration, so nothing is
+lost; a buffer inside a parallel loop thereby becomes each iteration's own. Works on blocks and on lowered loads
+and stores alike.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ...core.symbolic import SymExpr
 from ...dialects.loop.ops import AllocOp, ForOp, LoadOp, StoreOp
 from .index import IndexSpace
 from .kernel_pass import KernelPass
-from .nest import accesses, loops_around, writers
+from .nest import accesses, detach, erase, loops_around, writers
 from .placement import region_accessed
 from .primitives.decompose_reduction import reduction_loops
 from .regions import Span
@@ -46,8 +47,7 @@ def compact(space: IndexSpace, alloc: AllocOp) -> None:
     buffer = alloc.result
     ops = accesses(buffer)
     if not ops:
-        alloc.detach()
-        alloc.erase()
+        erase(alloc)
         return
     home = _home(space, alloc)
     type_ = buffer.type
@@ -62,7 +62,7 @@ def compact(space: IndexSpace, alloc: AllocOp) -> None:
     if home:
         first = home[-1].body.block.first_op
         assert first is not None
-        alloc.detach()
+        detach(alloc)
         home[-1].body.block.insert_op_before(alloc, first)
 
 

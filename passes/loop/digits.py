@@ -1,7 +1,7 @@
 """Mixed-radix reading of index expressions: are different iterations different places?
 
-``io * 16 + ii`` with ``ii < 16`` can be read back: both variables are *digits* of the number. So can ``f floordiv 56`` beside
-``f mod 56``. Parallel loops, moved consumers and vector lanes all ask this one question.
+``io * 16 + ii`` with ``ii < 16`` can be read back: both variables are *digits* of the number. So can ``f
+floordiv 56`` beside ``f mod 56``. Parallel loops, moved consumers and vector lanes all ask this one question.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from .regions import ZERO, prove_le, prove_lt
 
 @dataclass(frozen=True)
 class Digit:
-    """``(name floordiv divisor) mod modulus``; a ``modulus`` of ``None`` is the leading digit. ``size`` bounds its values."""
+    """``(name floordiv divisor) mod modulus``; a ``modulus`` of ``None`` is the leading digit. ``size`` bounds
+    its values."""
 
     name: str
     divisor: SymExpr
@@ -44,8 +45,8 @@ def digit_of(space: IndexSpace, term: SymExpr) -> Digit | None:
 
 
 def readable_digits(space: IndexSpace, expr: SymExpr, moving: Collection[str]) -> list[tuple[int, Digit]] | None:
-    """``(stride, digit)`` of all moving parts of ``expr``, smallest stride first, if each can be read back from the value
-    (the fixed rest being known); ``None`` if not."""
+    """``(stride, digit)`` of all moving parts of ``expr``, smallest stride first, if each can be read back from
+    the value (the fixed rest being known); ``None`` if not."""
     found: list[tuple[int, Digit]] = []
     for term, stride in expr.as_linear()[0].items():
         if term.symbols().isdisjoint(moving):

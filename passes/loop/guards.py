@@ -1,7 +1,7 @@
 """Guards inside a loop, and where they hold: the analysis behind ``loop-partition``.
 
-A guard is one pair lhs < rhs of a ``where``. Its *excess* ``lhs - rhs + 1`` is at most 0 exactly where it holds; the largest
-excess over the loops inside decides whether one iteration of a loop is free of it.
+A guard is one pair lhs < rhs of a ``where``. Its *excess* ``lhs - rhs + 1`` is at most 0 exactly where it
+holds; the largest excess over the loops inside decides whether one iteration of a loop is free of it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .regions import span
 
 @dataclass(frozen=True)
 class Guard:
-    """Pair number ``pair`` of the ``where`` of ``op``; ``worst`` is the largest excess over the loops inside the loop that
-    the guard was collected for, ``exact`` whether no inner loop changes it."""
+    """Pair number ``pair`` of the ``where`` of ``op``; ``worst`` is the largest excess over the loops inside
+    the loop that the guard was collected for, ``exact`` whether no inner loop changes it."""
 
     op: Operation
     pair: int

@@ -5,9 +5,10 @@
         %B = alloc global : 4x16          -->       ... %B[i, ...]            (%B: 8x4x16)
         ... %B[...]
 
-Every ``loop.alloc`` of scope ``global`` goes; ``local`` ones stay. A buffer inside a parallel loop gets one slice for each
-iteration, as its first dimension; iterations of other loops share one, since nothing lives from one to the next. The
-workspaces follow the outputs, before the index arguments; their number is the attribute ``num_workspaces``.
+Every ``loop.alloc`` of scope ``global`` goes; ``local`` ones stay. A buffer inside a parallel loop gets one
+slice for each iteration, as its first dimension; iterations of other loops share one, since nothing lives from
+one to the next. The workspaces follow the outputs, before the index arguments; their number is the attribute
+``num_workspaces``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ...core.symbolic import SymExpr
 from ...dialects.loop.ops import AllocOp
 from .index import IndexSpace
 from .kernel_pass import KernelPass
-from .nest import accesses, loops_around
+from .nest import accesses, erase, loops_around
 
 
 @dataclass(frozen=True)
@@ -59,5 +60,4 @@ def _hoist(space: IndexSpace, kernel: FuncOp, alloc: AllocOp) -> None:
         op.operands = [arg if v is alloc.result else v for v in op.operands]
         if own:
             space.write(op, map=[*own, *space.read(op, "map")])
-    alloc.detach()
-    alloc.erase()
+    erase(alloc)

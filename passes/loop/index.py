@@ -1,9 +1,10 @@
 """Index expressions by name: what every loop transformation computes with.
 
-In the IR an index expression is an ``IndexMapAttr`` over the op's ``args``: exact, but positional, so that two ops cannot be
-compared. An :class:`IndexSpace` gives every index value of a kernel a name (the kernel's argument for symbol ``n`` is called
-``n``, as in memref types), reads attributes as expressions over names, and writes expressions back as attribute and
-operands. It knows the range of each name, so everything that it writes is simplified.
+In the IR an index expression is an ``IndexMapAttr`` over the op's ``args``: exact, but positional, so that two
+ops cannot be compared. An :class:`IndexSpace` gives every index value of a kernel a name (the kernel's argument
+for symbol ``n`` is called ``n``, as in memref types), reads attributes as expressions over names, and writes
+expressions back as attribute and operands. It knows the range of each name, so everything that it writes is
+simplified.
 
 Regions and proofs over these expressions are in ``regions``, the structure of nests in ``nest``.
 """
@@ -12,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, StringAttr, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from ...core.attributes import IndexMapAttr
-from ...core.symbolic import ExprLike, Interval, SymExpr, as_expr, bounds, const, simplify, sym
+from ...core.symbolic import ExprLike, Interval, SymExpr, as_expr, bounds, simplify, sym
 from ...dialects.loop.ops import BlockOp, ForOp, IfOp, IndexOp, LoadOp, StoreOp
 
 Exprs = tuple[SymExpr, ...]
@@ -34,7 +35,8 @@ INDEX_ATTRS: dict[type[Operation], tuple[str, ...]] = {
 
 
 class IndexSpace:
-    """Names, ranges and extents of the index values of one kernel. Make a new one after foreign changes to the kernel."""
+    """Names, ranges and extents of the index values of one kernel. Make a new one after foreign changes to the
+    kernel."""
 
     def __init__(self, kernel: FuncOp) -> None:
         self.kernel = kernel
@@ -152,11 +154,12 @@ class IndexSpace:
             self.write(op, **changed)
 
     def replace_value(self, value: SSAValue, expr: ExprLike) -> None:
-        """Replace all uses of an index value by an expression; other uses than index expressions get a ``loop.index``."""
+        """Replace all uses of an index value by an expression; other uses than index expressions get a
+        ``loop.index``."""
         expr = as_expr(expr)
         mapping = {self.name(value): expr}
         for op in list(dict.fromkeys(use.operation for use in value.uses)):
-            if type(op) in INDEX_ATTRS and value in op.args:  # type: ignore[attr-defined]
+            if type(op) in INDEX_ATTRS and value in op.args:
                 self.substitute(op, mapping)
         for use in list(value.uses):
             use.operation.operands[use.index] = self.materialize(expr, use.operation)
@@ -202,20 +205,4 @@ def set_args(op: Operation, args: Sequence[SSAValue]) -> None:
 
 def segment_sizes(*sizes: int) -> Attribute:
     """The property that holds how many operands each group has."""
-    from xdsl.dialects.builtin import DenseArrayBase, i32
-
     return DenseArrayBase.from_list(i32, list(sizes))
-
-
-def body_block(op: ForOp | BlockOp | IfOp) -> Block:
-    """The block of an op's body."""
-    return op.body.block
-
-
-def constant_extent(space: IndexSpace, loop: ForOp) -> int | None:
-    """The extent of a loop where it is a number."""
-    extent = space.extent(loop)
-    return extent.const_value() if extent.is_const() else None
-
-
-__all__ = ["INDEX_ATTRS", "Exprs", "IndexSpace", "body_block", "const", "constant_extent", "kernel_symbols", "set_args"]

@@ -115,9 +115,7 @@ def _loops(space: IndexSpace, rows: int, lanes: int) -> tuple[ForOp, ForOp, list
     return outer, inner, [space.var(outer.var), space.var(inner.var)]
 
 
-def _fill(
-    space: IndexSpace, alloc: AllocOp, rows: int, lanes: int, reduction: _Reduction, element: Attribute
-) -> ForOp:
+def _fill(space: IndexSpace, alloc: AllocOp, rows: int, lanes: int, reduction: _Reduction, element: Attribute) -> ForOp:
     outer, inner, index = _loops(space, rows, lanes)
     args, (map_,) = space.pack(index)
     neutral = arith.ConstantOp(neutral_element(COMBINING[type(reduction.combine)], element))

@@ -1,14 +1,14 @@
 """The body of a vectorised loop, one operation after the other, for a given number of lanes: the emitter behind
 ``loop-vectorize``.
 
-A value is *uniform* (one scalar for all lanes) or a vector. Uniform values become vectors (``vector.broadcast``) only where
-they meet one.
+A value is *uniform* (one scalar for all lanes) or a vector. Uniform values become vectors
+(``vector.broadcast``) only where they meet one.
 """
 
 from __future__ import annotations
 
 from xdsl.dialects import arith, vector
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, DictionaryAttr, IndexType, IntegerAttr, VectorType
+from xdsl.dialects.builtin import DictionaryAttr, IndexType, VectorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import VerifyException
@@ -137,9 +137,7 @@ class LaneEmitter:
     def _scalar(self, value: SSAValue | None) -> SSAValue | None:
         return None if value is None else self._use(value)
 
-    def _emit_load(
-        self, op: LoadOp, lane: int, type_: Attribute, target: Block, default: SSAValue | None
-    ) -> SSAValue:
+    def _emit_load(self, op: LoadOp, lane: int, type_: Attribute, target: Block, default: SSAValue | None) -> SSAValue:
         index, where = self._at(self.space.read(op, "map"), lane), self._at(self.space.read(op, "where"), lane)
         args, maps = self.space.pack(index, where)
         new = LoadOp(self._use(op.memref), args, maps[0], maps[1] if where else None, default, type_)
@@ -323,12 +321,3 @@ def _verifies(op: Operation) -> bool:
     except VerifyException:
         return False
     return True
-
-
-def splat(value: float | int, type_: VectorType[Attribute]) -> Operation:
-    """A constant vector with equal lanes."""
-    dense = DenseIntOrFPElementsAttr.from_list(type_, [value])  # type: ignore[arg-type, type-var]
-    return arith.ConstantOp(dense)
-
-
-__all__ = ["IntegerAttr", "LaneEmitter", "NotVectorizableError", "splat"]

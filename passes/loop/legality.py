@@ -1,9 +1,10 @@
 """Questions that several schedule steps ask before they change anything.
 
-A kernel is a sequence of nests; each buffer is written by one block (and its init block after ``decompose_reduction``), and
-blocks that share loops exchange values only within one iteration of these loops. Every primitive keeps it that way; that is
-why reordering shared loops needs no dependence test, and why iterations of a loop are independent when the loop carries no
-reduction and its iterations write different places.
+A kernel is a sequence of nests; each buffer is written by one block (and its init block after
+``decompose_reduction``), and blocks that share loops exchange values only within one iteration of these loops.
+Every primitive keeps it that way; that is why reordering shared loops needs no dependence test, and why
+iterations of a loop are independent when the loop carries no reduction and its iterations write different
+places.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from ...core.symbolic import SymExpr
-from ...dialects.loop.ops import BlockOp, ForOp, IndexOp, LoadOp, StoreOp
+from ...dialects.loop.ops import BlockOp, ForOp, LoadOp, StoreOp
 from .digits import recovers
 from .errors import block_name, refuse
 from .index import Exprs, IndexSpace
@@ -134,8 +135,3 @@ def combining_load(store: StoreOp) -> tuple[LoadOp, Operation] | None:
         ):
             return load, combine
     return None
-
-
-def reads_index_values(block: BlockOp) -> bool:
-    """Whether a block's body uses its iterators as values, not only as indices."""
-    return any(isinstance(op, IndexOp) for op in block.body.walk())

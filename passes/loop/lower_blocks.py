@@ -6,8 +6,8 @@
           { C[vi] += A[vi, vk] }                              C[i] += A[i, k]
 
 Iterators are replaced by their bindings. An init region runs before the outermost reduction loop (see
-``decompose_reduction``), or, where one loop binds spatial and reduce iterators at once, under a ``loop.if``. Guards that
-ranges do not prove become a ``loop.if`` around the body.
+``decompose_reduction``), or, where one loop binds spatial and reduce iterators at once, under a ``loop.if``.
+Guards that ranges do not prove become a ``loop.if`` around the body.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...dialects.loop.ops import BlockOp, IfOp
 from .errors import ScheduleError
 from .index import IndexSpace
 from .kernel_pass import KernelPass
-from .nest import all_blocks
+from .nest import all_blocks, detach, erase
 from .primitives.decompose_reduction import decompose_reduction, reduction_loops
 from .regions import prove_lt
 
@@ -64,14 +64,11 @@ def lower(space: IndexSpace, block: BlockOp) -> None:
         init_place = _guarded_place(space, place, first)
         _move(space, block.init.block, bindings, init_place)
         if init_place is not place and isinstance(init_place.parent_op(), IfOp):
-            init_place.detach()
-            init_place.erase()
+            erase(init_place)
     _move(space, block.body.block, bindings, place)
     if place is not block:
-        place.detach()
-        place.erase()
-    block.detach()
-    block.erase()
+        erase(place)
+    erase(block)
 
 
 def _guarded_place(space: IndexSpace, before: Operation, where: tuple[SymExpr, ...] | list[SymExpr]) -> Operation:
@@ -96,7 +93,7 @@ def _move(space: IndexSpace, source: Block, bindings: tuple[SymExpr, ...], befor
     target = before.parent
     assert target is not None
     for op in list(source.ops):
-        op.detach()
+        detach(op)
         target.insert_op_before(op, before)
     for arg, binding in zip(source.args, bindings):
         space.replace_value(arg, binding)

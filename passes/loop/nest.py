@@ -142,11 +142,23 @@ def fresh_block_name(kernel: FuncOp, stem: str) -> str:
     return next(f"{stem}_{i}" for i in range(1, len(taken) + 2) if f"{stem}_{i}" not in taken)
 
 
+def detach(op: Operation) -> None:
+    """Take an operation out of its block, to put it elsewhere."""
+    block = op.parent
+    assert block is not None
+    block.detach_op(op)
+
+
+def erase(op: Operation) -> None:
+    """Remove an operation whose results are unused."""
+    detach(op)
+    op.erase()
+
+
 def erase_with_empty_loops(op: Operation) -> None:
     """Erase ``op`` and then every loop around it that became empty."""
     parent = op.parent_op()
-    op.detach()
-    op.erase()
+    erase(op)
     if isinstance(parent, ForOp) and parent.body.block.is_empty:
         erase_with_empty_loops(parent)
 
@@ -154,7 +166,7 @@ def erase_with_empty_loops(op: Operation) -> None:
 def detach_with_empty_loops(op: Operation) -> None:
     """Detach ``op`` (to move it) and erase every loop around it that became empty."""
     parent = op.parent_op()
-    op.detach()
+    detach(op)
     if isinstance(parent, ForOp) and parent.body.block.is_empty:
         erase_with_empty_loops(parent)
 

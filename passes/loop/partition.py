@@ -4,9 +4,10 @@
       for ii in 0..16                                  for ii in 0..16 { A[io * 16 + ii] }
         if (io * 16 + ii < 109) { A[.. ] }     -->   for ii in 0..13 { A[96 + ii] }
 
-A loop whose variable appears linearly in a guard is cut into a part where the guard always holds and the rest, outermost
-loops first; what is known in a part is simplified at once, so nothing remains of guards over constants. Where the bound
-depends on outer variables (a padded window inside a fused parallel loop), serial loops get bounds that are computed.
+A loop whose variable appears linearly in a guard is cut into a part where the guard always holds and the rest,
+outermost loops first; what is known in a part is simplified at once, so nothing remains of guards over
+constants. Where the bound depends on outer variables (a padded window inside a fused parallel loop), serial
+loops get bounds that are computed.
 
 A parallel loop is never cut (its parts would wait for each other) and a fused variable is not linear; there the body
 exists twice, under a ``loop.if`` that asks once per iteration, and the second body knows the digit that made it fail:
@@ -22,6 +23,7 @@ A vectorised loop whose guard has no constant bound becomes serial (a scalar tai
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -34,7 +36,7 @@ from ...dialects.loop.ops import ForOp, IfOp, LoadOp, StoreOp
 from .guards import DigitCondition, Guard, as_pair, digit_condition, guards_in, true_range
 from .index import INDEX_ATTRS, IndexSpace
 from .kernel_pass import KernelPass
-from .nest import loops_around
+from .nest import detach, erase, loops_around
 from .simplify import Simplifier, set_where
 
 
@@ -147,7 +149,7 @@ class Partitioner:
         block = loop.parent
         assert block is not None
         made: list[Operation] = []
-        for number, (start, stop) in enumerate(zip(cuts, cuts[1:])):
+        for number, (start, stop) in enumerate(itertools.pairwise(cuts)):
             size = self.space.simplify(stop - start)
             if size == 0:
                 continue
@@ -159,8 +161,7 @@ class Partitioner:
             elif decide_rest:
                 _resolve(self.space, [(ops[i], p) for i, p in places], False)
             made.append(part)
-        loop.detach()
-        loop.erase()
+        erase(loop)
         self.budget -= len(made) - 1
         for part in made:
             self.simplifier.op(part)
@@ -170,7 +171,7 @@ class Partitioner:
         part.attributes.update(loop.attributes)
         clone = loop.clone()
         for op in list(clone.body.block.ops):
-            op.detach()
+            detach(op)
             part.body.block.add_op(op)
         self.space.name(clone.var)
         self.space.replace_value(clone.var, start + self.space.var(part.var))
@@ -214,7 +215,7 @@ class Partitioner:
         assert version.orelse is not None
         for source, target in ((body, version.body.block), (second.body.block, version.orelse.block)):
             for op in list(source.ops):
-                op.detach()
+                detach(op)
                 target.add_op(op)
         second.erase()
         body.add_op(version)
@@ -231,7 +232,8 @@ class Partitioner:
         _resolve(self.space, [(ops[i], p) for i, p in places], False)
 
     def _fix_digit(self, block: Block, loop: ForOp, found: DigitCondition, value: int) -> None:
-        """Everything in ``block`` may use that the digit has this value: v = (high * modulus + value) * divisor + low."""
+        """Everything in ``block`` may use that the digit has this value: v = (high * modulus + value) * divisor
+        + low."""
         digit, var = found.digit, self.space.var(loop.var)
         divisor, modulus = digit.divisor, digit.modulus
         high_value = const(0) if modulus is None else var // (divisor * modulus)
@@ -246,8 +248,8 @@ class Partitioner:
 
 
 def _together(guards: Sequence[Guard], guard: Guard) -> list[Guard]:
-    """Guards to ask for at once: equal ones, and for loads, whose default holds where any pair fails, all pairs of the same
-    loads that no inner loop changes."""
+    """Guards to ask for at once: equal ones, and for loads, whose default holds where any pair fails, all pairs
+    of the same loads that no inner loop changes."""
     same = [g for g in guards if g.worst == guard.worst]
     ops = {g.op for g in same}
     if not guard.exact or not all(isinstance(op, LoadOp) for op in ops):
@@ -259,9 +261,7 @@ def _together(guards: Sequence[Guard], guard: Guard) -> list[Guard]:
     return same
 
 
-def _rewriter(
-    space: IndexSpace, name: str, known: SymExpr, back: dict[str, SymExpr]
-) -> Callable[[Operation], None]:
+def _rewriter(space: IndexSpace, name: str, known: SymExpr, back: dict[str, SymExpr]) -> Callable[[Operation], None]:
     def rewrite(op: Operation) -> None:
         changed: dict[str, tuple[SymExpr, ...]] = {}
         for prop in INDEX_ATTRS.get(type(op), ()):
@@ -281,10 +281,7 @@ def _resolve(space: IndexSpace, places: Sequence[tuple[Operation, int]], holds: 
         by_op.setdefault(op, []).append(pair)
     for op, numbers in by_op.items():
         pairs = space.read(op, "where")
-        if holds:
-            kept = [e for i, e in enumerate(pairs) if i // 2 not in numbers]
-        else:
-            kept = [const(0), const(0)]
+        kept = [e for i, e in enumerate(pairs) if i // 2 not in numbers] if holds else [const(0), const(0)]
         if kept or not isinstance(op, IfOp):
             assert isinstance(op, IfOp | LoadOp | StoreOp)
             set_where(space, op, kept)

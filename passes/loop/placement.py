@@ -1,8 +1,9 @@
 """Putting a block at a new place with new loops over a region of its iterators: the common half of ``compute_at``,
 ``reverse_compute_at`` and the cache steps.
 
-A region is one :class:`~tilewright.passes.loop.regions.Span` per iterator, ``None`` for the whole domain. Every iterator
-gets one loop, in iterator order (also of extent 1; ``loop-simplify`` removes those), so that ``get_loops`` is predictable.
+A region is one :class:`~tilewright.passes.loop.regions.Span` per iterator, ``None`` for the whole domain. Every
+iterator gets one loop, in iterator order (also of extent 1; ``loop-simplify`` removes those), so that
+``get_loops`` is predictable.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def region_accessed(
         spans = [s[dim] for s in per_op]
         known = [s for s in spans if s is not None]
         found = hull(space, known) if known and len(known) == len(spans) else None
-        if found is not None and (found.width.symbols() & space.extents.keys() or prove_le(space, extent, found.width + 1)):
+        if found is not None and (
+            found.width.symbols() & space.extents.keys() or prove_le(space, extent, found.width + 1)
+        ):
             found = None
         result.append(found)
     return result

@@ -1,8 +1,8 @@
 """Which values an index expression takes while some loops run: the base of regions, placements and proofs.
 
-A :class:`Span` says that an expression lies in ``low .. low + width``, where ``low`` may depend on the loops that are held
-fixed and ``width`` does not. Spans are sound for quasi-affine expressions, and exact for the sums of loop variables that
-splits and tiles make.
+A :class:`Span` says that an expression lies in ``low .. low + width``, where ``low`` may depend on the loops
+that are held fixed and ``width`` does not. Spans are sound for quasi-affine expressions, and exact for the sums
+of loop variables that splits and tiles make.
 """
 
 from __future__ import annotations

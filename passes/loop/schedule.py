@@ -1,8 +1,8 @@
-"""Scheduling a kernel from Python: :class:`Schedule` applies steps to the loops of a kernel, :class:`ScheduleBuilder` also
-writes them down as a ``schedule.func``.
+"""Scheduling a kernel from Python: :class:`Schedule` applies steps to the loops of a kernel,
+:class:`ScheduleBuilder` also writes them down as a ``schedule.func``.
 
-Handles are the operations themselves (``ForOp``, ``BlockOp``), so a rule can look at extents, kinds and bodies between two
-steps. A refused step raises ``ScheduleError`` and changes nothing.
+Handles are the operations themselves (``ForOp``, ``BlockOp``), so a rule can look at extents, kinds and bodies
+between two steps. A refused step raises ``ScheduleError`` and changes nothing.
 
     s = ScheduleBuilder(kernel)
     c = s.get_block("C")
@@ -260,7 +260,9 @@ class Schedule:
     def _value(self, handle: Handle) -> SSAValue:
         raise AssertionError("only a recording schedule has handle values")
 
-    def _reference(self, make: Callable[[list[SSAValue]], Operation], *handles: Handle) -> Callable[[], Operation] | None:
+    def _reference(
+        self, make: Callable[[list[SSAValue]], Operation], *handles: Handle
+    ) -> Callable[[], Operation] | None:
         """How to write a step down; its handles are looked up before the step consumes them."""
         return None
 

@@ -5,9 +5,9 @@
         if (i * 16 + j < 20) { A[i * 16 + j floordiv 16] }    -->    for j in 0..16
                                                                        A[0]
 
-Index expressions are simplified with the ranges of loops and of the guards around; loops of extent 1 and 0 vanish; guards
-that always hold go, what never runs goes; a guard that is all of a loop's body and does not depend on the loop moves out of
-it; unused pure operations go.
+Index expressions are simplified with the ranges of loops and of the guards around; loops of extent 1 and 0
+vanish; guards that always hold go, what never runs goes; a guard that is all of a loop's body and does not
+depend on the loop moves out of it; unused pure operations go.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from xdsl.traits import is_side_effect_free
 
 from ...core.symbolic import Interval, SymExpr
 from ...dialects.loop.ops import BlockOp, ForOp, IfOp, IndexOp, LoadOp, StoreOp
-from .index import INDEX_ATTRS, Exprs, IndexSpace
+from .index import INDEX_ATTRS, Exprs, IndexSpace, segment_sizes
 from .kernel_pass import KernelPass
-from .nest import only_child
+from .nest import detach, erase, only_child
 from .regions import prove_le, prove_lt
 
 
@@ -53,8 +53,7 @@ class Simplifier:
         for op in reversed(list(block.ops)):
             removable = isinstance(op, LoadOp | IndexOp) or is_side_effect_free(op)
             if removable and not op.regions and op.results and all(r.first_use is None for r in op.results):
-                op.detach()
-                op.erase()
+                erase(op)
 
     def op(self, op: Operation) -> None:
         """Simplify one operation in place; it may vanish or be replaced by its body."""
@@ -68,8 +67,7 @@ class Simplifier:
             self._load(op)
         elif isinstance(op, StoreOp) and op.where is not None:
             if self._decide(op) is False:
-                op.detach()
-                op.erase()
+                erase(op)
         elif isinstance(op, BlockOp):
             self._decide(op)
 
@@ -86,8 +84,7 @@ class Simplifier:
     def _loop(self, loop: ForOp) -> None:
         extent = self.space.extent(loop)
         if prove_le(self.space, extent, 0):
-            loop.detach()
-            loop.erase()
+            erase(loop)
             return
         if extent == 1:
             self.space.replace_value(loop.var, 0)
@@ -95,8 +92,7 @@ class Simplifier:
             return
         self.block(loop.body.block)
         if loop.body.block.is_empty:
-            loop.detach()
-            loop.erase()
+            erase(loop)
             return
         self._hoist_guard(loop)
 
@@ -110,12 +106,12 @@ class Simplifier:
             return
         place = loop.parent
         assert place is not None
-        guard.detach()
+        detach(guard)
         for op in list(guard.body.block.ops):
-            op.detach()
+            detach(op)
             loop.body.block.add_op(op)
         place.insert_op_before(guard, loop)
-        loop.detach()
+        detach(loop)
         guard.body.block.add_op(loop)
 
     def _if(self, op: IfOp) -> None:
@@ -123,8 +119,7 @@ class Simplifier:
         if decided is not None:
             chosen = op.body if decided else op.orelse
             if chosen is None:
-                op.detach()
-                op.erase()
+                erase(op)
             else:
                 self._inline(op, chosen.block)
             return
@@ -136,8 +131,7 @@ class Simplifier:
                 op.detach_region(op.orelse)
         inner = op.body.block.first_op
         if op.orelse is None and op.body.block.is_empty:
-            op.detach()
-            op.erase()
+            erase(op)
         elif op.orelse is None and isinstance(inner, IfOp) and inner.next_op is None and inner.orelse is None:
             merged = (*pairs, *self.space.read(inner, "where"))
             self._inline(inner, inner.body.block, again=False)
@@ -179,8 +173,7 @@ class Simplifier:
             return
         assert op.default is not None
         op.result.replace_all_uses_with(op.default)
-        op.detach()
-        op.erase()
+        erase(op)
 
     def _decide(self, op: Operation) -> bool | None:
         """Drop the pairs of ``where`` that always hold; says what is left: holds, never holds, or unknown."""
@@ -207,10 +200,9 @@ class Simplifier:
         assert place is not None
         moved = list(body.ops)
         for inner in moved:
-            inner.detach()
+            detach(inner)
             place.insert_op_before(inner, op)
-        op.detach()
-        op.erase()
+        erase(op)
         for inner in moved if again else ():
             if inner.parent is place:
                 self.op(inner)
@@ -223,8 +215,6 @@ def set_where(space: IndexSpace, op: Operation, pairs: Sequence[SymExpr]) -> Non
         args, (map_,) = space.pack(exprs)
         op.properties.pop("where", None)
         op.properties["map"] = map_
-        from .index import segment_sizes
-
         op.properties["operandSegmentSizes"] = segment_sizes(1, len(args), 0)
         op.operands = [op.memref, *args]
         return

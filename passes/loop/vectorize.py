@@ -4,17 +4,19 @@
       C[i, j] += A[i] * B[j]             -->       %b = load %B[0] : vector<16xf32> (consecutive)
                                                    ... broadcast %a, mulf, addf, store : vector<16xf32>
 
-- Loads and stores of consecutive elements become vector-typed; a load that does not depend on the lane stays scalar and is
-  broadcast where it meets a vector; any other access (strides, guards or indices that differ by lane) is done lane by lane.
+- Loads and stores of consecutive elements become vector-typed; a load that does not depend on the lane stays
+  scalar and is broadcast where it meets a vector; any other access (strides, guards or indices that differ by
+  lane) is done lane by lane.
 - Arithmetic is done on vectors; ``loop.lanes`` stands for operations that ``arith`` has for scalars only.
 - An extent that is no power of two is cut: 13 lanes run as 8, 4 and 1. There are no masks.
-- A reduction over the lanes (a schedule that vectorises a reduction loop asks for reassociation) gets vector accumulators,
-  one for each iteration of the unrolled loops around it, which live outside of all enclosing reduction loops, and one
-  horizontal reduction at the end.
-- A loop that has no vector form (a condition that differs by lane, a place that several lanes write) runs serially, with the
-  attribute ``not_vectorized`` saying why.
+- A reduction over the lanes (a schedule that vectorises a reduction loop asks for reassociation) gets vector
+  accumulators, one for each iteration of the unrolled loops around it, which live outside of all enclosing
+  reduction loops, and one horizontal reduction at the end.
+- A loop that has no vector form (a condition that differs by lane, a place that several lanes write) runs
+  serially, with the attribute ``not_vectorized`` saying why.
 
-Expects lowered blocks (``loop-lower-blocks``); ``loop-partition`` should have removed guards. Leaves no vectorised loop.
+Expects lowered blocks (``loop-lower-blocks``); ``loop-partition`` should have removed guards. Leaves no
+vectorised loop.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ from xdsl.ir import Block, Operation
 from ...dialects.loop.ops import ForOp
 from .index import IndexSpace
 from .kernel_pass import KernelPass
-from .lanes import LaneEmitter, NotVectorizableError
 from .lane_reduction import widen_accumulators
+from .lanes import LaneEmitter, NotVectorizableError
+from .nest import detach, erase
 
 
 @dataclass(frozen=True)
@@ -65,10 +68,9 @@ def vectorize(space: IndexSpace, loop: ForOp) -> None:
     assert place is not None
     for block in code:
         for op in list(block.ops):
-            op.detach()
+            detach(op)
             place.insert_op_before(op, loop)
-    loop.detach()
-    loop.erase()
+    erase(loop)
 
 
 def chunks(extent: int) -> list[tuple[int, int]]:
@@ -91,7 +93,7 @@ def _chunk(space: IndexSpace, loop: ForOp, base: int, lanes: int) -> Block:
     space.replace_value(clone.var, base)
     moved: list[Operation] = list(clone.body.block.ops)
     for op in moved:
-        op.detach()
+        detach(op)
         block.add_op(op)
     clone.erase()
     return block

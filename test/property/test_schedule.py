@@ -1,5 +1,6 @@
-"""Random kernels, random schedules: every accepted schedule keeps the interpreter's result, through all lowering passes;
-every refused step leaves the kernel as it was; a recorded schedule replays to the same loops, also from its text."""
+"""Random kernels, random schedules: every accepted schedule keeps the interpreter's result, through all
+lowering passes; every refused step leaves the kernel as it was; a recorded schedule replays to the same loops,
+also from its text."""
 
 from __future__ import annotations
 
@@ -7,6 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
 from tilewright.core.context import make_context
 from tilewright.core.pass_manager import run_pipeline
 from tilewright.passes.loop.apply_schedule import apply_schedule
@@ -15,8 +19,6 @@ from tilewright.passes.pipelines import LOWER_LOOPS
 from tilewright.testing.kernels import random_inputs, run_kernel
 from tilewright.testing.strategies.schedule import STEP_KINDS, Sample, Step, apply_step, kernels, steps
 from tilewright.text import parse_module, print_module
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 
 CONTEXT = make_context()
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

@@ -19,7 +19,18 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 from xdsl.dialects import scf, tensor
-from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, f32, i1, i32
+from xdsl.dialects.builtin import (
+    DenseResourceAttr,
+    IntegerType,
+    ModuleOp,
+    Signedness,
+    f32,
+    f64,
+    i1,
+    i8,
+    i32,
+    i64,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -37,6 +48,7 @@ from ...passes.graph.constants import dense_constant
 Array = npt.NDArray[Any]
 
 EXTENTS = (1, 2, 3, 4, 8)
+ELEMENTS = (f32, i32, f64, i64, i8, IntegerType(8, Signedness.UNSIGNED))
 CHANNELS = (1, 2, 3, 4, 8, 16)
 SMOOTH_UNARY = ("relu", "neg", "abs", "tanh", "sigmoid", "erf")
 JUMPING_UNARY = ("sign", "floor", "ceil", "round")
@@ -95,8 +107,10 @@ class Builder:
 
     def numbers(self, extents: Sequence[int], element: Attribute = f32, positive: bool = False) -> Array:
         """An array of moderate numbers."""
-        if element == i32:
-            return self.random.integers(1 if positive else -4, 5, extents).astype(np.int32)
+        if isinstance(element, IntegerType):
+            unsigned = element.signedness.data is Signedness.UNSIGNED
+            low = 1 if positive else 0 if unsigned else -4
+            return self.random.integers(low, 5, extents).astype(numpy_dtype(element))
         array = self.random.uniform(0.5, 1.5, extents) if positive else self.random.normal(0, 0.5, extents)
         return np.asarray(array).astype(numpy_dtype(element))
 
@@ -349,12 +363,10 @@ def pad(b: Builder) -> object:
 
 def cast(b: Builder) -> object:
     """There and back, through a type that holds all values or one that does not."""
-    from xdsl.dialects.builtin import f64, i64
-
     x = b.pick()
     if x is None:
         return None
-    through = b.one_of(f64, f32) if is_float(x) else b.one_of(i64, f64)
+    through = b.one_of(f64, f32) if is_float(x) else b.one_of(i64, f64, f32)
     middle = elementwise.CastOp(x, through)
     b.block.add_op(middle)
     return b.add(elementwise.CastOp, middle.result, tensor_of(x).element_type)
@@ -444,15 +456,15 @@ def graph_programs(
     draw: st.DrawFn,
     steps: Sequence[Step] = ALL_STEPS,
     max_steps: int = 8,
-    integers: bool = True,
+    mixed: bool = True,
     images: bool = False,
 ) -> GraphProgram:
     """A program of up to ``max_steps`` steps on one to three arguments, the first one often with a symbolic dimension.
 
-    ``integers``: some arguments are i32; ``images``: all arguments are N x C x H x W.
+    ``mixed``: arguments have several element types, not only f32; ``images``: all arguments are N x C x H x W.
     """
     b = Builder(draw, np.random.default_rng(draw(st.integers(0, 1 << 16))))
-    inputs = [_argument(b, number, integers, images) for number in range(draw(st.integers(1, 3)))]
+    inputs = [_argument(b, number, mixed, images) for number in range(draw(st.integers(1, 3)))]
     for _ in range(draw(st.integers(min(4, max_steps), max_steps))):
         b.one_of(*steps)(b)
     results = b.values[-1:]
@@ -466,10 +478,10 @@ def graph_programs(
 
 def smooth_graph_programs(max_steps: int = 8) -> st.SearchStrategy[GraphProgram]:
     """Programs of floats whose results depend continuously on every intermediate value."""
-    return graph_programs(steps=SMOOTH_STEPS, max_steps=max_steps, integers=False)
+    return graph_programs(steps=SMOOTH_STEPS, max_steps=max_steps, mixed=False)
 
 
-def _argument(b: Builder, number: int, integers: bool, images: bool) -> Array:
+def _argument(b: Builder, number: int, mixed: bool, images: bool) -> Array:
     """An argument of ``@main``: an image, or a tensor of rank 1 to 3."""
     extents: list[int]
     if images:
@@ -478,7 +490,7 @@ def _argument(b: Builder, number: int, integers: bool, images: bool) -> Array:
         extents, element = [b.one_of(1, 2), b.one_of(*CHANNELS), b.one_of(1, 4, 5), b.one_of(1, 4)], f32
     else:
         extents = [b.one_of(*EXTENTS) for _ in range(b.one_of(1, 2, 3))]
-        element = b.one_of(f32, i32) if integers else f32
+        element = b.one_of(*ELEMENTS) if mixed else f32
     type = tensor_type(element, extents)
     if number == 0 and b.one_of(True, False):
         type = tensor_type(element, [sym("n"), *extents[1:]])

@@ -156,8 +156,8 @@ def blocked_convolution_kernel(
 ) -> FuncOp:
     """A window reduction over channel-blocked data with constant weights, then bias and ``max(x, 0)``.
 
-    ``X: [1, channels / block, size, size, block]``, ``W: [filters, channels, window, window]``; the iteration space is the
-    physical one of the output. With ``pad``, the data goes through a stage ``pad``.
+    ``X: [1, channels / block, size, size, block]``, ``W: [filters, channels, window, window]``; the iteration
+    space is the physical one of the output. With ``pad``, the data goes through a stage ``pad``.
     """
     out = (size + 2 * pad - window) // stride + 1
     x_shape = [1, channels // block, size, size, block]

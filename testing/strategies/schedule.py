@@ -1,7 +1,7 @@
 """Random kernels and random schedules for them, legal and illegal steps alike.
 
-A step is a kind and three numbers, resolved against the kernel as it is at that moment (block number, loop number, factor),
-so that a list of steps shrinks well and stays meaningful.
+A step is a kind and three numbers, resolved against the kernel as it is at that moment (block number, loop
+number, factor), so that a list of steps shrinks well and stays meaningful.
 """
 
 from __future__ import annotations
@@ -183,7 +183,16 @@ STEP_KINDS = (
 def steps(max_size: int = 9) -> st.SearchStrategy[list[Step]]:
     """Lists of random steps."""
     number = st.integers(0, 11)
-    often = ["compute_at", "compute_at", "reverse_compute_at", "reverse_compute_inline", "split", "reorder", "vectorize", "fuse"]
+    often = [
+        "compute_at",
+        "compute_at",
+        "reverse_compute_at",
+        "reverse_compute_inline",
+        "split",
+        "reorder",
+        "vectorize",
+        "fuse",
+    ]
     weighted = [*STEP_KINDS, *often]
     return st.lists(st.tuples(st.sampled_from(weighted), number, number, number), min_size=4, max_size=max_size)
 
@@ -278,7 +287,9 @@ _STEP_FUNCTIONS: dict[str, Callable[[Schedule, BlockOp, int, int], object]] = {
     "cache_read": lambda s, block, b, c: s.cache_read(block, b % 3, "local" if c % 2 else "global"),
     "cache_write": lambda s, block, b, c: s.cache_write(block, b % 2, "local" if c % 2 else "global"),
     "set_scope": lambda s, block, b, c: s.set_scope(block, b // 11, "local"),
-    "decompose_reduction": lambda s, block, b, c: s.decompose_reduction(block, (s.reduction_loops(block) or [_loop(block, b)])[0] if c % 3 else _loop(block, b)),
+    "decompose_reduction": lambda s, block, b, c: s.decompose_reduction(
+        block, (s.reduction_loops(block) or [_loop(block, b)])[0] if c % 3 else _loop(block, b)
+    ),
     "transform_layout": _transform_layout,
     "annotate": lambda s, block, b, c: s.annotate(block if c % 2 else _loop(block, b), "note", StringAttr("x")),
 }

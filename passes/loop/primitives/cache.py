@@ -9,8 +9,8 @@ cache_read                                     cache_write
 The copy covers the whole buffer; place it with ``compute_at`` or ``reverse_compute_at``. Only the block itself uses the
 cache (for ``cache_write`` with its init block), everybody else still uses the buffer.
 
-Refused: a read or write number that the block does not have, an unknown scope, a buffer that other blocks of the same nest
-use too (``cache_write``) or that is written later (``cache_read``).
+Refused: a read or write number that the block does not have, an unknown scope, a buffer that other blocks of
+the same nest use too (``cache_write``) or that is written later (``cache_read``).
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from ....core.attributes import memref_shape_exprs, memref_type
+from ....core.attributes import IndexMapAttr, memref_shape_exprs, memref_type
 from ....core.symbolic import sym
 from ....dialects.loop.ops import SCOPES, AllocOp, BlockOp, LoadOp, StoreOp
-from ....core.attributes import IndexMapAttr
 from ..errors import block_name, refuse
 from ..index import IndexSpace
 from ..nest import (

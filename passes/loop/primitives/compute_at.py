@@ -4,12 +4,13 @@
     for i                               B[i] = f(A[i])
       C[i] = g(B[i])          -->       C[i] = g(B[i])
 
-The new loops (one per iterator) run over the hull of what the consumers inside the loop read; points outside of the domain
-are guarded. The producer's reduction stays complete. Legal when every reader of its buffers is inside the loop and what it
-reads itself is complete there.
+The new loops (one per iterator) run over the hull of what the consumers inside the loop read; points outside of
+the domain are guarded. The producer's reduction stays complete. Legal when every reader of its buffers is
+inside the loop and what it reads itself is complete there.
 
-Refused: a buffer that is an argument of the kernel, that several blocks write or that someone reads elsewhere; a producer
-that does not write by plain iterators; a loop that the producer is inside of alone, or a vectorised one.
+Refused: a buffer that is an argument of the kernel, that several blocks write or that someone reads elsewhere;
+a producer that does not write by plain iterators; a loop that the producer is inside of alone, or a vectorised
+one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ..index import IndexSpace
 from ..nest import (
     accesses,
     block_of,
+    blocks_in,
     buffer_name,
     child_in,
     detach_with_empty_loops,
@@ -46,7 +48,7 @@ def compute_at(space: IndexSpace, block: BlockOp, loop: ForOp) -> None:
         refuse(block, f"is the only block in {loop_name(loop)}")
     require_no_lanes(loop)
     consumers = _consumers(block, loop)
-    buffer, dims = plain_write_dims(space, block)
+    _, dims = plain_write_dims(space, block)
     first = _first_child(loop, consumers)
     _require_inputs(block, loop, first)
     region = _needed(space, block, loop, consumers, dims)
@@ -55,8 +57,6 @@ def compute_at(space: IndexSpace, block: BlockOp, loop: ForOp) -> None:
 
 
 def _shared(loop: ForOp, block: BlockOp) -> bool:
-    from ..nest import blocks_in
-
     return blocks_in(loop) != [block]
 
 
@@ -81,8 +81,11 @@ def _consumers(block: BlockOp, loop: ForOp) -> list[BlockOp]:
 
 def _first_child(loop: ForOp, consumers: Sequence[BlockOp]) -> Operation:
     body = loop.body.block
-    children = {child_in(body, c) for c in consumers}
-    return next(op for op in body.ops if op in children)
+    children = [child_in(body, c) for c in consumers]
+    for op in body.ops:
+        if op in children:
+            return op
+    raise AssertionError("no consumer in the loop")
 
 
 def _require_inputs(block: BlockOp, loop: ForOp, first: Operation) -> None:

@@ -5,21 +5,22 @@
 
 A guarded read keeps its guard: the producer's own loads get it too, so nothing outside of a buffer is touched.
 
-Refused: reductions, buffers that are arguments or have several writers, a producer that does not write by plain iterators or
-writes more than one buffer.
+Refused: reductions, buffers that are arguments or have several writers, a producer that does not write by plain
+iterators or writes more than one buffer.
 """
 
 from __future__ import annotations
 
 from xdsl.dialects import arith
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ....core.symbolic import SymExpr, const
 from ....dialects.loop.ops import BlockOp, LoadOp, StoreOp
 from ..errors import refuse
 from ..index import Exprs, IndexSpace, segment_sizes
 from ..inlining import Copier, condition
-from ..nest import accesses, alloc_of, buffer_name, erase_with_empty_loops, writers, written_buffers
+from ..nest import accesses, alloc_of, buffer_name, erase, erase_with_empty_loops, writers, written_buffers
 from ..placement import plain_write_dims
 
 
@@ -31,8 +32,7 @@ def compute_inline(space: IndexSpace, block: BlockOp) -> None:
     for load in [op for op in accesses(store.memref) if isinstance(op, LoadOp)]:
         _replace(space, block, store, dims, load)
     erase_with_empty_loops(block)
-    alloc.detach()
-    alloc.erase()
+    erase(alloc)
 
 
 def _producer(space: IndexSpace, block: BlockOp) -> tuple[StoreOp, list[int | None]]:
@@ -61,9 +61,7 @@ def _producer(space: IndexSpace, block: BlockOp) -> tuple[StoreOp, list[int | No
     return store, dims
 
 
-def _replace(
-    space: IndexSpace, block: BlockOp, store: StoreOp, dims: list[int | None], load: LoadOp
-) -> None:
+def _replace(space: IndexSpace, block: BlockOp, store: StoreOp, dims: list[int | None], load: LoadOp) -> None:
     index = space.read(load, "map")
     values: dict[SSAValue, SymExpr] = {v: const(0) for v in block.body.block.args}
     for dim, number in enumerate(dims):
@@ -81,8 +79,7 @@ def _replace(
     if guard:
         result = _select(space, guard, result, load)
     load.result.replace_all_uses_with(result)
-    load.detach()
-    load.erase()
+    erase(load)
 
 
 def _value_of(copier: Copier, store: StoreOp, before: Operation) -> SSAValue:
@@ -107,16 +104,16 @@ def _guard(space: IndexSpace, op: Operation, guard: Exprs, load: LoadOp) -> None
         space.write(inner, where=(*where, *guard))
 
 
-def _zero(type_: object) -> object:
-    from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr
-
+def _zero(type_: Attribute) -> FloatAttr[AnyFloat] | IntegerAttr[IntegerType | IndexType]:
     if isinstance(type_, AnyFloat):
         return FloatAttr(0.0, type_)
-    return IntegerAttr(0, type_)  # type: ignore[arg-type]
+    assert isinstance(type_, IntegerType | IndexType)
+    return IntegerAttr(0, type_)
 
 
 def _select(space: IndexSpace, guard: Exprs, value: SSAValue, load: LoadOp) -> SSAValue:
-    """The value under the guard, the load's default elsewhere; just the value where that is a load of the same default."""
+    """The value under the guard, the load's default elsewhere; just the value where that is a load of the same
+    default."""
     assert load.default is not None
     owner = value.owner
     if isinstance(owner, LoadOp) and owner.default is not None and _same_constant(owner.default, load.default):
@@ -131,6 +128,4 @@ def _same_constant(a: SSAValue, b: SSAValue) -> bool:
     if a is b:
         return True
     first, second = a.owner, b.owner
-    return (
-        isinstance(first, arith.ConstantOp) and isinstance(second, arith.ConstantOp) and first.value == second.value
-    )
+    return isinstance(first, arith.ConstantOp) and isinstance(second, arith.ConstantOp) and first.value == second.value

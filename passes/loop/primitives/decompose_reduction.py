@@ -6,11 +6,12 @@
            C[i] += A[i, k]                for i
                                             C: C[i] += A[i, k]
 
-The new block stands directly before the given loop and has copies of the loops inside of it (the loop included) that bind
-spatial iterators. ``loop-lower-blocks`` does the same with the outermost reduction loop where a schedule did not.
+The new block stands directly before the given loop and has copies of the loops inside of it (the loop included)
+that bind spatial iterators. ``loop-lower-blocks`` does the same with the outermost reduction loop where a
+schedule did not.
 
-Refused: a block without init; a loop that does not enclose the block or has reduction loops outside of it; a loop that binds
-spatial and reduce iterators at once.
+Refused: a block without init; a loop that does not enclose the block or has reduction loops outside of it; a
+loop that binds spatial and reduce iterators at once.
 """
 
 from __future__ import annotations
@@ -66,9 +67,7 @@ def _spatial_loops(space: IndexSpace, block: BlockOp, inner: list[ForOp], reduci
     return found
 
 
-def _spatial_guard(
-    space: IndexSpace, block: BlockOp, inner: list[ForOp], spatial: list[ForOp]
-) -> list[SymExpr]:
+def _spatial_guard(space: IndexSpace, block: BlockOp, inner: list[ForOp], spatial: list[ForOp]) -> list[SymExpr]:
     """The pairs of the block's guard that the init block keeps: those without inner loops that it has no copy of."""
     copied = {space.name(x.var) for x in spatial}
     gone = {space.name(x.var) for x in inner} - copied

@@ -4,19 +4,20 @@
       for j in 0..n       -->      block(f floordiv n, f mod n)
         block(i, j)
 
-Refused: loops that are not directly nested in the given order, that are not serial, or whose extent depends on another one
-of them.
+Refused: loops that are not directly nested in the given order, that are not serial, or whose extent depends on
+another one of them.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from ....dialects.loop.ops import ForOp
 from ..errors import loop_name, refuse
 from ..index import IndexSpace
 from ..legality import require_serial
-from ..nest import only_child
+from ..nest import detach, erase, only_child
 
 
 def fuse(space: IndexSpace, loops: Sequence[ForOp]) -> ForOp:
@@ -28,7 +29,7 @@ def fuse(space: IndexSpace, loops: Sequence[ForOp]) -> ForOp:
         require_serial(loop)
         if not space.extent(loop).symbols().isdisjoint(names):
             refuse(loop, "its extent depends on another fused loop")
-    for outer, inner in zip(loops, loops[1:]):
+    for outer, inner in itertools.pairwise(loops):
         if only_child(outer) is not inner:
             refuse(inner, f"is not the only operation in {loop_name(outer)}")
     fused = loops[0]
@@ -44,7 +45,7 @@ def _fuse_pair(space: IndexSpace, outer: ForOp, inner: ForOp) -> ForOp:
     fused = space.new_loop(space.extent(outer) * extent, hint)
     fused.attributes.update({**inner.attributes, **outer.attributes})
     for op in list(inner.body.block.ops):
-        op.detach()
+        detach(op)
         fused.body.block.add_op(op)
     var = space.var(fused.var)
     space.replace_value(outer.var, space.simplify(var // extent))
@@ -52,6 +53,5 @@ def _fuse_pair(space: IndexSpace, outer: ForOp, inner: ForOp) -> ForOp:
     parent = outer.parent
     assert parent is not None
     parent.insert_op_before(fused, outer)
-    outer.detach()
-    outer.erase()
+    erase(outer)
     return fused

@@ -1,9 +1,9 @@
 """``vectorize``, ``parallel``, ``unroll``: how the iterations of a loop run. Only the loop's ``kind`` changes here.
 
-Refused: a loop that is not serial; an extent that is not constant (vectorize, unroll); iterations that depend on each other
-(vectorize, parallel): a reduction that the loop carries, or several iterations that write one place. A vectorised loop may
-carry an associative reduction: that reassociates it, which is what the schedule asks for. Parallel and vectorised loops
-do not nest in a vectorised loop, nor parallel ones in a parallel one.
+Refused: a loop that is not serial; an extent that is not constant (vectorize, unroll); iterations that depend
+on each other (vectorize, parallel): a reduction that the loop carries, or several iterations that write one
+place. A vectorised loop may carry an associative reduction: that reassociates it, which is what the schedule
+asks for. Parallel and vectorised loops do not nest in a vectorised loop, nor parallel ones in a parallel one.
 """
 
 from __future__ import annotations

@@ -4,20 +4,22 @@
       for k               -->      for i
         block(i, k)                  block(i, k)
 
-Blocks that share these loops exchange values only within one iteration (see ``legality``), and an init region runs where all
-reduce iterators are 0, which stays the first of its iterations; so any order is legal that keeps extents defined.
+Blocks that share these loops exchange values only within one iteration (see ``legality``), and an init region
+runs where all reduce iterators are 0, which stays the first of its iterations; so any order is legal that keeps
+extents defined.
 
 Refused: loops of different nests, operations between the loops, an extent that would lose its variable.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from ....dialects.loop.ops import ForOp
 from ..errors import loop_name, refuse
 from ..index import IndexSpace
-from ..nest import loops_around, perfect_chain
+from ..nest import detach, loops_around, perfect_chain
 
 
 def reorder(space: IndexSpace, loops: Sequence[ForOp]) -> None:
@@ -56,11 +58,11 @@ def _relink(chain: Sequence[ForOp], order: Sequence[ForOp]) -> None:
     assert place is not None
     after = chain[0].next_op
     for op in [*content, *chain]:
-        op.detach()
+        detach(op)
     if after is None:
         place.add_op(order[0])
     else:
         place.insert_op_before(order[0], after)
-    for outer, inner in zip(order, order[1:]):
+    for outer, inner in itertools.pairwise(order):
         outer.body.block.add_op(inner)
     order[-1].body.block.add_ops(content)

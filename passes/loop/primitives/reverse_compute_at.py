@@ -4,9 +4,10 @@
     for i                               C[i] = sum_k ...
       D[i] = f(C[i])          -->       D[i] = f(C[i])
 
-The consumer goes to the end of the loop's body, with one new loop per iterator: over the tile of the producer where it reads
-by a plain iterator, over the whole domain elsewhere. Legal when the iterations of the loop (and of those around it) cut the
-producer's result into disjoint tiles that together are everything, and the consumer needs nothing but its tile.
+The consumer goes to the end of the loop's body, with one new loop per iterator: over the tile of the producer
+where it reads by a plain iterator, over the whole domain elsewhere. Legal when the iterations of the loop (and
+of those around it) cut the producer's result into disjoint tiles that together are everything, and the consumer
+needs nothing but its tile.
 
 Refused also: a loop that carries the producer's reduction, a vectorised loop, a consumer that another block in the loop
 depends on.
@@ -69,9 +70,7 @@ def _require_complete(block: BlockOp, loop: ForOp, inputs: list[SSAValue]) -> No
                 refuse(loop, f"{block_name(other)} there uses '{buffer_name(buffer)}'")
 
 
-def _constrain(
-    space: IndexSpace, block: BlockOp, loop: ForOp, buffer: SSAValue, region: list[Span | None]
-) -> None:
+def _constrain(space: IndexSpace, block: BlockOp, loop: ForOp, buffer: SSAValue, region: list[Span | None]) -> None:
     """Set the region of the iterators that read ``buffer``, from the tile that one iteration of ``loop`` writes."""
     producer = next(w for w in writers(buffer) if encloses(loop, w))
     around = loops_around(producer)
@@ -119,9 +118,7 @@ def _tile(
     return found
 
 
-def _require_cover(
-    space: IndexSpace, block: BlockOp, loop: ForOp, buffer: SSAValue, region: list[Span | None]
-) -> None:
+def _require_cover(space: IndexSpace, block: BlockOp, loop: ForOp, buffer: SSAValue, region: list[Span | None]) -> None:
     """A dimension that no outer loop tiles must be written completely in one iteration."""
     producer = next(w for w in writers(buffer) if encloses(loop, w))
     around = loops_around(producer)

@@ -3,8 +3,8 @@
     for i: B[i] = f(A[i])
     for i: C[i] = g(B[i])       -->       for i: C[i] = g(f(A[i]))
 
-Refused: a consumer that reads anything but one element of the producer's buffer by distinct plain iterators, other readers of
-that buffer, reductions on either side (use ``reverse_compute_at`` there).
+Refused: a consumer that reads anything but one element of the producer's buffer by distinct plain iterators,
+other readers of that buffer, reductions on either side (use ``reverse_compute_at`` there).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ....dialects.loop.ops import BlockOp, LoadOp, StoreOp
 from ..errors import block_name, refuse
 from ..index import IndexSpace
 from ..inlining import Copier
-from ..nest import accesses, alloc_of, buffer_name, erase_with_empty_loops, read_buffers, readers, writers
+from ..nest import accesses, alloc_of, buffer_name, erase, erase_with_empty_loops, read_buffers, readers, writers
 from .compute_at import comes_before
 
 
@@ -78,8 +78,6 @@ def _inline(
             copier.copy(op, store)
     producer_alloc = alloc_of(buffer)
     assert producer_alloc is not None and len(accesses(buffer)) >= 1
-    store.detach()
-    store.erase()
+    erase(store)
     erase_with_empty_loops(block)
-    producer_alloc.detach()
-    producer_alloc.erase()
+    erase(producer_alloc)

@@ -9,6 +9,7 @@ Refused: a loop that is not serial, constant factors whose product does not reac
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from ....core.symbolic import SymExpr, ceildiv, const
@@ -16,7 +17,7 @@ from ....dialects.loop.ops import ForOp
 from ..errors import refuse
 from ..index import IndexSpace
 from ..legality import require_serial
-from ..nest import blocks_in
+from ..nest import blocks_in, detach, erase
 from ..regions import prove_le
 
 
@@ -39,8 +40,7 @@ def split(space: IndexSpace, loop: ForOp, factors: Sequence[int | None]) -> list
     parent = loop.parent
     assert parent is not None
     parent.insert_op_before(loops[0], loop)
-    loop.detach()
-    loop.erase()
+    erase(loop)
     return loops
 
 
@@ -66,10 +66,10 @@ def _nest(space: IndexSpace, loop: ForOp, sizes: Sequence[SymExpr]) -> list[ForO
     hint = loop.var.name_hint
     letters = ["o", "i"] if len(sizes) == 2 else [str(n) for n in range(len(sizes))]
     loops = [space.new_loop(s, None if hint is None else f"{hint}_{x}") for s, x in zip(sizes, letters)]
-    for outer, inner in zip(loops, loops[1:]):
+    for outer, inner in itertools.pairwise(loops):
         outer.body.block.add_op(inner)
     for op in list(loop.body.block.ops):
-        op.detach()
+        detach(op)
         loops[-1].body.block.add_op(op)
     loops[0].attributes.update(loop.attributes)
     return loops

@@ -3,12 +3,13 @@
     W: memref<64x128xf32>                      W: memref<4x128x16xf32>
     loop.load %W[%o, %k]              -->      loop.load %W[%o floordiv 16, %k, %o mod 16]
 
-For a buffer that the kernel allocates, all its accesses change. For an argument that is a constant of the model (listed in
-the kernel's ``constant_args``) the argument's type changes too, and the kernel's attribute ``packed`` records
-``[argument, map]``: the constant is packed once, when the artefact is written; padding lanes are zero.
+For a buffer that the kernel allocates, all its accesses change. For an argument that is a constant of the model
+(listed in the kernel's ``constant_args``) the argument's type changes too, and the kernel's attribute
+``packed`` records ``[argument, map]``: the constant is packed once, when the artefact is written; padding lanes
+are zero.
 
-Refused: other arguments, a map that does not take the buffer's rank or that cannot be inverted on its shape, an argument that
-is packed already (compose the maps instead).
+Refused: other arguments, a map that does not take the buffer's rank or that cannot be inverted on its shape, an
+argument that is packed already (compose the maps instead).
 """
 
 from __future__ import annotations
