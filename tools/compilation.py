@@ -95,14 +95,16 @@ class Compilation:
     reporter: Reporter = field(default_factory=Reporter)
     timings: Timings = field(default_factory=Timings)
 
-    def run(self, module: ModuleOp, after: str, output: str | os.PathLike[str]) -> None:
-        """Compile ``module``, which has passed stage ``after`` already."""
+    def run(
+        self, module: ModuleOp, after: str, output: str | os.PathLike[str], *, loadable: bool = False
+    ) -> None:
+        """Compile ``module``, which has passed stage ``after`` already. ``loadable``: the output must be an artefact."""
         with _collector_off():
             if self.dump is not None:
                 self.dump.mkdir(parents=True, exist_ok=True)
             for number, stage in self._remaining(after):
                 self._stage(module, number, stage)
-            self._finish(module, output)
+            self._finish(module, output, loadable)
 
     def stage_names(self) -> list[str]:
         """The names of all stages, in order; the last one is the target's own level."""
@@ -138,7 +140,7 @@ class Compilation:
             if not (self.dump / RESOURCES_FILE).exists():
                 self.context.resources.save(self.dump / RESOURCES_FILE)
 
-    def _finish(self, module: ModuleOp, output: str | os.PathLike[str]) -> None:
+    def _finish(self, module: ModuleOp, output: str | os.PathLike[str], loadable: bool) -> None:
         self.reporter.stage("code")
         weights = WeightSection.of(module)
         with self.timings.measure("code"):
@@ -150,6 +152,9 @@ class Compilation:
             self._write_dump(f"{len(self.stage_names()) - 1:02}_{self.target.level}", code.lowered)
         self.reporter.stage("write")
         with self.timings.measure("write"):
+            if code.write is not None and loadable:
+                message = f"target '{self.target.name}' writes files that cannot be loaded: give an output"
+                raise DiagnosticError(Diagnostic(Severity.ERROR, message))
             if code.write is not None:
                 code.write(output)
             else:

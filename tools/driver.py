@@ -53,7 +53,9 @@ def compile(
     """
     from .compilation import Compilation, Reporter, Timings, set_target, stage_of, target_of
 
-    module, context = _module_of(model, shapes)
+    timings = timings or Timings()
+    with timings.measure("import"):
+        module, context = _module_of(model, shapes)
     recorded = target_of(module)
     name = target or recorded.get("name", "llvm")
     mcpu, mattr = mcpu or recorded.get("mcpu"), mattr or recorded.get("mattr")
@@ -66,7 +68,7 @@ def compile(
         f"tilewright {__version__}",
         None if dump_ir is None else Path(dump_ir),
         reporter or Reporter(),
-        timings or Timings(),
+        timings,
     )
     after = stage_of(module) or compilation.stage_names()[0]
     if output is not None:
@@ -84,6 +86,15 @@ def resume(path: PathLike, **options: Any) -> Path | Model:
     return result
 
 
+def pipeline_text(target: str = "llvm", mcpu: str | None = None, mattr: str | None = None) -> str:
+    """The stages of a compilation and their passes, one stage a line."""
+    from ..core.context import make_context
+    from .stages import print_stages, stages
+
+    found = _find_target(make_context(), target)
+    return print_stages(stages(found, found.machine(mcpu, mattr)))
+
+
 def _compile_and_load(compilation: Compilation, module: ModuleOp, after: str) -> Model:
     """The artefact lives in a temporary file whose name is gone once it is mapped."""
     from ..runtime import load
@@ -91,7 +102,7 @@ def _compile_and_load(compilation: Compilation, module: ModuleOp, after: str) ->
     handle, path = tempfile.mkstemp(suffix=".twm")
     os.close(handle)
     try:
-        compilation.run(module, after, path)
+        compilation.run(module, after, path, loadable=True)
         return load(path)
     finally:
         with contextlib.suppress(OSError):

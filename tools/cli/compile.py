@@ -9,10 +9,14 @@ from typing import Any
 
 from ..compilation import Reporter, Timings
 from ..driver import compile as compile_model
+from ..driver import pipeline_text
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile one model; the artefact appears when it is complete."""
+    if arguments.print_pipeline:
+        print(pipeline_text(arguments.target or "llvm", arguments.mcpu, arguments.mattr))
+        return 0
     timings = Timings()
     with ProgressReporter(enabled=not arguments.quiet and sys.stderr.isatty()) as reporter:
         compile_model(

@@ -15,7 +15,10 @@ from importlib import import_module
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The console script."""
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.command == "compile" and not arguments.print_pipeline and not (arguments.model and arguments.output):
+        parser.error("compile needs a model and -o FILE")
     command = import_module(f".{arguments.command}", __package__)
     try:
         return int(command.run(arguments))
@@ -62,8 +65,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _compile_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="an ONNX file, or an .ir file (a dumped level goes on from there)")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the artefact to write (model.twm)")
+    parser.add_argument("model", nargs="?", help="an ONNX file, or an .ir file (a dumped level goes on from there)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the artefact to write (model.twm)")
     parser.add_argument("--target", metavar="NAME", help="what to make code for (default: llvm)")
     parser.add_argument("--mcpu", metavar="CPU", help="the processor (default: native)")
     parser.add_argument("--mattr", metavar="LIST", help="processor features, such as +avx2,-fma")
@@ -76,6 +79,7 @@ def _compile_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dump-ir", metavar="DIR", help="write one .ir file per level into this folder")
     parser.add_argument("--timing", action="store_true", help="print the seconds of each stage")
+    parser.add_argument("--print-pipeline", action="store_true", help="print the stages and their passes, and stop")
     parser.add_argument("-q", "--quiet", action="store_true", help="show no progress")
 
 

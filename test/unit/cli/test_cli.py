@@ -130,6 +130,13 @@ def test_compile_failures(
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_the_pipeline_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", "--print-pipeline"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["00", "import", "-"]
+    assert lines[-1].split() == ["08", "host", "convert-graph-to-vm,vm-plan-memory"]
+
+
 def test_shapes_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", str(tmp_path / "m.onnx"), "-o", "m.twm", "--shape", "x:3"]) == 1
     assert "error: --shape takes INPUT=DIMS, such as x=n,3,224,224, found 'x:3'" in capsys.readouterr().err
