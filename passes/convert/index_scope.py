@@ -45,6 +45,8 @@ class IndexScope:
     def __init__(self) -> None:
         self.values: dict[str, SSAValue] = {}
         self.ranges = SymbolRanges()
+        self.extents: dict[str, SymExpr] = {}
+        """Symbolic extents of indices: what a range of integers cannot say."""
         self._simplified: dict[SymExpr, SymExpr] = {}
 
     def add(self, prefix: str, value: SSAValue, range_: Range = (None, None)) -> SymExpr:
@@ -57,6 +59,18 @@ class IndexScope:
         """Let ``name`` stand for ``value``."""
         self.values[name] = value
         self.ranges[name] = range_
+
+    def add_index(self, prefix: str, value: SSAValue, extent: SymExpr) -> SymExpr:
+        """A placeholder for an index that runs over ``extent``."""
+        symbol = self.add(prefix, value)
+        self.bind_index(symbol.name, value, extent)
+        return symbol
+
+    def bind_index(self, name: str, value: SSAValue, extent: SymExpr) -> None:
+        """Let ``name`` stand for an index that runs over ``extent``."""
+        self.bind(name, value, extent_range(extent))
+        if not extent.is_const():
+            self.extents[name] = extent
 
     def simplified(self, expr: ExprLike) -> SymExpr:
         """``expr``, with divisions and extrema decided where the ranges allow."""
@@ -78,13 +92,20 @@ class IndexScope:
         """Pairs (lhs, rhs), flattened: lhs < rhs says that the index is inside ``shape``; proved ones are left out."""
         pairs: list[SymExpr] = []
         for expr, extent in zip(exprs, shape, strict=True):
-            low, _ = bounds(expr, self.ranges)
-            if low is None or low < 0:
+            if not self._at_least(expr, 0):
                 pairs += [as_expr(-1), expr]
-            room, _ = bounds(extent - expr, self.ranges)
-            if room is None or room <= 0:
+            if not self._at_least(extent - expr, 1):
                 pairs += [expr, extent]
         return pairs
+
+    def _at_least(self, expr: SymExpr, least: int) -> bool:
+        """Whether ``expr >= least`` is proved; an index of symbolic extent is at its worst at one of its ends."""
+        for name, extent in self.extents.items():
+            coefficient = expr.coefficient(name)
+            if coefficient:
+                expr = expr.subs({name: 0 if coefficient > 0 else extent - 1})
+        low, _ = bounds(expr, self.ranges)
+        return low is not None and low >= least
 
 
 @lru_cache(maxsize=65536)

@@ -39,7 +39,7 @@ from ...core.passes import ModulePass
 from ...core.symbolic import SymExpr, as_expr
 from ...dialects.loop.ops import AllocOp, BlockOp, ForOp
 from ...dialects.te.ops import ComputeOp
-from .index_scope import IndexScope, extent_range
+from .index_scope import IndexScope
 from .te_to_loop_body import Buffer, emit_block_body, emit_copy_body, emit_identities
 
 Exprs = tuple[SymExpr, ...]
@@ -303,7 +303,7 @@ class _Nest:
         iters = []
         for position, (arg, extent) in enumerate(zip(self.block.body.block.args, extents)):
             arg.name_hint = f"v{position}"
-            iters.append(scope.add("i", arg, extent_range(extent)))
+            iters.append(scope.add_index("i", arg, extent))
         for name, value in symbols.items():
             scope.bind(name, value)
         return scope, tuple(iters)

@@ -189,6 +189,7 @@ def _emit_init(init: Block, combiners: Sequence[str], body: _OutputAccess) -> No
         if isinstance(value, BlockArgument) and value.block is body.code.block:
             value = init.args[value.index]
         scope.bind(name, value, body.scope.ranges[name])
+    scope.extents = body.scope.extents
     for arg, of_body in zip(init.args, body.code.block.args):
         arg.name_hint = of_body.name_hint
     access = _OutputAccess(ElementCode(init), scope, body.outputs, body.logical, body.location)

@@ -16,7 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ...core.attributes import shape_exprs
 from ...core.symbolic import SymExpr, sym
 from ...dialects.te.ops import ComputeOp, IndexOp, ReadOp, YieldOp
-from ..convert.index_scope import IndexScope, extent_range
+from ..convert.index_scope import IndexScope
 
 Exprs = tuple[SymExpr, ...]
 
@@ -70,7 +70,7 @@ class _Rebuild:
         extents = (*op.extents.exprs, *op.reduce_extents.exprs)
         for old, new, extent in zip((*op.spatial_args, *op.reduce_args), self.block.args, extents):
             new.name_hint = old.name_hint
-            frame.indices[old] = self.scope.add("i", new, extent_range(extent))
+            frame.indices[old] = self.scope.add_index("i", new, extent)
         values = self.copy(op, frame)
         terminator = YieldOp(values, op.yield_op.combiner_names)
         terminator.location = op.yield_op.location

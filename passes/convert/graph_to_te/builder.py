@@ -21,7 +21,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from ....core.attributes import ExprListAttr, IndexMapAttr, layout_of, shape_exprs, tensor_type
 from ....core.symbolic import ExprLike, SymExpr, as_expr, sym
 from ....dialects.te.ops import ComputeOp, IndexOp, ReadOp, YieldOp
-from ..index_scope import IndexScope, Range, extent_range
+from ..index_scope import IndexScope
 from .elements import Elem, ElementCode
 
 Exprs = tuple[SymExpr, ...]
@@ -41,7 +41,7 @@ class ComputeBody(ElementCode):
         for symbol, extent, argument in zip(
             (*self.spatial, *self.reduce), (*extents, *reduce), self.block.args
         ):
-            self.scope.bind(symbol.name, argument, extent_range(extent))
+            self.scope.bind_index(symbol.name, argument, extent)
             argument.name_hint = symbol.name.replace("$", "")
 
     def read(self, tensor: SSAValue, indices: Sequence[ExprLike], default: Elem | None = None) -> Elem:
@@ -64,10 +64,10 @@ class ComputeBody(ElementCode):
             return Elem(self, args[0], IndexType())
         return self.emit(IndexOp(args, map_))
 
-    def data_index(self, value: Elem, range_: Range = (None, None)) -> SymExpr:
-        """An element as an index expression; ``range_`` is what is known of its values."""
+    def data_index(self, value: Elem, extent: SymExpr) -> SymExpr:
+        """An element, known to be inside ``extent``, as an index expression."""
         index = self.cast(value, IndexType()) if not isinstance(value.type, IndexType) else value
-        return self.scope.add("v", index.value, range_)
+        return self.scope.add_index("v", index.value, extent)
 
     def simplified(self, expr: ExprLike) -> SymExpr:
         """``expr``, with divisions and extrema decided where the ranges of the indices allow."""

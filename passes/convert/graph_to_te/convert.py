@@ -73,7 +73,7 @@ def lower_kernel(kernel: Operation, lowerings: _Lowerings) -> Iterator[Diagnosti
             continue
         lower = lowerings.find(op.name)
         if lower is None:
-            yield error(op, "cannot be part of a compiled kernel, it has no lowering to te")
+            yield error(op, "is not supported in compiled code: it has no lowering to te")
             continue
         found = lower(op, TeBuilder(op))
         for old, new in zip(op.results, [found] if isinstance(found, SSAValue) else found, strict=True):

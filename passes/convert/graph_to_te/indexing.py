@@ -16,7 +16,6 @@ from xdsl.ir import Operation, SSAValue
 from ....core.attributes import SymExprAttr, shape_exprs
 from ....core.symbolic import SymExpr, as_expr
 from ....dialects.graph.base import get_int
-from ..index_scope import extent_range
 from .builder import ComputeBody, TeBuilder
 from .elements import Elem, highest, is_float, lowest
 from .reduce import cast_result, index_value
@@ -35,7 +34,7 @@ def gather_index(e: ComputeBody, index: Elem, extent: SymExpr) -> SymExpr:
     """The index as an index expression that stays inside ``extent``."""
     last = index_value(e, extent - 1, i64)
     value = e.min(e.max(wrapped(e, index, extent), 0), last)
-    return e.data_index(value, extent_range(extent))
+    return e.data_index(value, extent)
 
 
 def lower_gather(op: Operation, te: TeBuilder) -> SSAValue:
@@ -162,7 +161,7 @@ def _scatter_last(op: Operation, te: TeBuilder, candidate: Candidate, depths: Se
 
     def body(e: ComputeBody, i: Exprs) -> Elem:
         winner = e.read(last, i)
-        at = e.data_index(e.max(winner, 0), extent_range(count))
+        at = e.data_index(e.max(winner, 0), count)
         _, where = candidate(e, i, tuple(split_index(at, depths)))
         default = e.read(data, i)
         return e.select(winner < 0, default, e.read(updates, where, default))

@@ -15,7 +15,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ....core.attributes import shape_exprs
 from ....core.symbolic import SymExpr
 from ....dialects.graph.base import get_int
-from ..index_scope import extent_range
 from .builder import ComputeBody, TeBuilder
 from .elements import Elem, accumulator_type, highest, is_float, lowest
 from .reduce import index_value
@@ -70,7 +69,7 @@ def _nearest(op: Operation, te: TeBuilder, changed: Sequence[int]) -> SSAValue:
             if factor is not None:
                 at[axis] = i[axis] // factor
             else:
-                at[axis] = e.data_index(e.read(tables[axis], [i[axis]]), extent_range(before[axis]))
+                at[axis] = e.data_index(e.read(tables[axis], [i[axis]]), before[axis])
         return e.read(x, at)
 
     return te.compute("resize", op.results[0].type, body)
@@ -153,7 +152,7 @@ def _interpolate(op: Operation, te: TeBuilder, x: SSAValue, axis: int, wide: Att
     shape[axis] = extent
 
     def body(e: ComputeBody, i: Exprs, r: Exprs) -> Elem:
-        at = e.data_index(e.read(indices, [i[axis], r[0]]), extent_range(size))
+        at = e.data_index(e.read(indices, [i[axis], r[0]]), size)
         value = e.cast(e.read(x, [*i[:axis], at, *i[axis + 1 :]]), wide)
         return value * e.read(weights, [i[axis], r[0]])
 
