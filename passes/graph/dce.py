@@ -35,7 +35,9 @@ class DcePass(ModulePass):
     name = "dce"
 
     def apply(self, ctx: TilewrightContext, op: ModuleOp) -> None:
-        region_dce(op.body)
+        # What a dead op with regions uses dies in the round after it.
+        while region_dce(op.body):
+            pass
         _erase_unnamed_recipes(op)
 
 

@@ -16,6 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ...core.attributes import layout_of, shape_exprs
 from ...core.context import TilewrightContext
+from ...core.diagnostics import fused_location
 from ...core.passes import FunctionPass
 from ...dialects.graph.base import FusionKind, GraphOp
 from ...dialects.graph.shape import ResizeOp, TransposeOp
@@ -164,7 +165,8 @@ def _make_kernel(ops: Sequence[GraphOp]) -> None:
                 inputs[value] = None
     block = Block(arg_types=[value.type for value in inputs])
     kernel = KernelOp(kernel_name(ops), list(inputs), result.type, Region(block))
-    kernel.location = max(ops, key=_kind).location
+    # The name of the costliest operation comes first.
+    kernel.location = fused_location(op.location for op in sorted(ops, key=_kind, reverse=True))
     Rewriter.insert_op(kernel, InsertPoint.before(last))
     result.replace_all_uses_with(kernel.results[0])
     replacements: dict[SSAValue, SSAValue] = {}

@@ -60,7 +60,7 @@ FOLDING_STEPS = (*programs.ALL_STEPS, *[programs.on_constants] * len(programs.AL
 
 
 def network_programs() -> st.SearchStrategy[GraphProgram]:
-    return graph_programs(steps=NETWORK_STEPS, integers=False, images=True)
+    return graph_programs(steps=NETWORK_STEPS, mixed=False, images=True)
 
 
 @dataclass(frozen=True)

@@ -196,3 +196,20 @@ def test_later_rules_and_ops_win() -> None:
     assert target.add_dynamic_op("test.op", lambda o: "ok" in o.attributes).is_legal(op) is False
     op.attributes["ok"] = IntegerAttr(1, i32)
     assert target.is_legal(op) is True
+
+
+def test_erased_op_with_regions_leaves_nothing_to_visit() -> None:
+    text = """
+    func.func @f(%c: i1, %x: i32) {
+      %0 = scf.if %c -> (i32) {
+        scf.yield %x : i32
+      } else {
+        %1 = arith.addi %x, %x : i32
+        %2 = arith.addi %x, %x : i32
+        scf.yield %2 : i32
+      }
+      func.return
+    }"""
+    module = parse_module(text, context=make_context())
+    apply_patterns(module, [MulToShift()])
+    assert [op.name for op in module.walk()] == ["builtin.module", "func.func", "func.return"]
