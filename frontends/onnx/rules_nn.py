@@ -254,12 +254,23 @@ def _lp_normalization(node: Node) -> SSAValue:
     return node.emit(b.DivOp(x, node.emit(b.WhereOp(nothing, node.constant(1, norm), norm))))
 
 
+def _half_softmax(node: Node, x: SSAValue, axis: int, make: type[nn.AxisOp]) -> SSAValue:
+    """ONNX defines the operator by a body of simpler ones, so a half-precision result is rounded after each step."""
+    shifted = node.emit(b.SubOp(x, node.emit(reduce.ReduceMaxOp(x, [axis], True))))
+    powers = node.emit(e.ExpOp(shifted))
+    total = node.emit(reduce.ReduceSumOp(powers, [axis], True))
+    if make is nn.SoftmaxOp:
+        return node.emit(b.DivOp(powers, total))
+    return node.emit(b.SubOp(shifted, node.emit(e.LogOp(total))))
+
+
 def _on_axis(node: Node, make: type[nn.AxisOp]) -> SSAValue:
     """Before opset 13 the operand is flattened to a matrix at ``axis`` first."""
     x = node[0]
     rank = len(shape_of(x))
     if node.opset >= 13:
-        return node.emit(make(x, node.attr("axis", -1) % max(rank, 1)))
+        axis = node.attr("axis", -1) % max(rank, 1)
+        return _half_softmax(node, x, axis, make) if _is_half(node) else node.emit(make(x, axis))
     axis = node.attr("axis", 1)
     axis = axis % rank if axis < 0 else axis
     if axis == rank - 1:

@@ -246,7 +246,11 @@ def _expand(node: Node) -> SSAValue:
     rank = max(len(shape), len(wanted))
     left = [as_expr(1)] * (rank - len(shape)) + list(shape)
     right = [as_expr(1)] * (rank - len(wanted)) + wanted
-    return node.broadcast(node[0], [broadcast_dims(x, y) for x, y in zip(left, right)])
+    # A symbolic dimension that is neither 1 nor provably the wanted one is claimed to be, and checked at run time.
+    unclear = [1 not in (x, y) and x != y and not (x.is_const() and y.is_const()) for x, y in zip(left, right)]
+    left = [y if odd else x for x, y, odd in zip(left, right, unclear)]
+    value = node.claim(node[0], left[rank - len(shape) :])
+    return node.broadcast(value, [broadcast_dims(x, y) for x, y in zip(left, right)])
 
 
 def _tile(node: Node) -> SSAValue:

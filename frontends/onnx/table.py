@@ -13,6 +13,7 @@ def rules() -> dict[tuple[str, str], Rule]:
     from .control import CONTROL_RULES
     from .rules_binary import BINARY_RULES
     from .rules_elementwise import ELEMENTWISE_RULES
+    from .rules_grid import GRID_RULES
     from .rules_indexing import INDEXING_RULES
     from .rules_linear import LINEAR_RULES
     from .rules_nn import NN_RULES
@@ -24,6 +25,7 @@ def rules() -> dict[tuple[str, str], Rule]:
     families = (
         CONTROL_RULES, ELEMENTWISE_RULES, BINARY_RULES, NN_RULES, LINEAR_RULES, REDUCE_RULES, SHAPE_RULES,
         INDEXING_RULES, QUANTIZE_RULES, RECURRENT_RULES,
+        GRID_RULES,
     )  # fmt: skip
     return {("", name): rule for family in families for name, rule in family.items()}
 
