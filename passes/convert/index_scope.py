@@ -93,10 +93,19 @@ class IndexScope:
         pairs: list[SymExpr] = []
         for expr, extent in zip(exprs, shape, strict=True):
             if not self._at_least(expr, 0):
-                pairs += [as_expr(-1), expr]
+                pairs += [as_expr(-1), self._coarser(expr, 0)[0]]
             if not self._at_least(extent - expr, 1):
-                pairs += [expr, extent]
+                pairs += self._coarser(expr, extent.const_value()) if extent.is_const() else (expr, extent)
         return pairs
+
+    def _coarser(self, expr: SymExpr, limit: int) -> tuple[SymExpr, SymExpr]:
+        """``expr < limit`` without the digits that do not matter: ``c * 16 + d < 64`` is ``c < 4`` for d below 16."""
+        terms, _ = expr.as_linear()
+        for factor in sorted({abs(c) for c in terms.values()} - {1}, reverse=True):
+            quotient = self.simplified(expr // factor)
+            if limit % factor == 0 and all(t.kind in ("sym", "mul") for t in quotient.as_linear()[0]):
+                return quotient, as_expr(limit // factor)
+        return expr, as_expr(limit)
 
     def _at_least(self, expr: SymExpr, least: int) -> bool:
         """Whether ``expr >= least`` is proved; an index of symbolic extent is at its worst at one of its ends."""

@@ -124,6 +124,16 @@ def test_guards_keep_what_ranges_and_extents_cannot_prove() -> None:
     assert scope.guards([j], [n - 1]) == [j, n - 1]
 
 
+def test_guards_leave_out_digits_that_do_not_matter() -> None:
+    scope, a, b = IndexScope(), create_ssa_value(IndexType()), create_ssa_value(IndexType())
+    block, lane = scope.add_index("i", a, const(8)), scope.add_index("i", b, const(16))
+    channel = block * 16 + lane
+    assert scope.guards([channel], [const(64)]) == [block, const(4)]
+    assert scope.guards([channel - 64], [const(64)]) == [const(-1), block - 4]
+    assert scope.guards([channel], [const(60)]) == [channel, const(60)]
+    assert scope.guards([channel - 8], [const(120)]) == [const(-1), channel - 8]
+
+
 def test_reassociation_pairs_runs_of_equal_size() -> None:
     def groups(before: list[Any], after: list[Any]) -> Any:
         shapes = [[sym(e) if isinstance(e, str) else const(e) for e in s] for s in (before, after)]
