@@ -91,6 +91,8 @@ class _Source:
     captured: dict[SSAValue, str] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
     symbols: dict[str, int] = field(default_factory=dict)
+    counters: set[SSAValue] = field(default_factory=set)
+    """Index values that are never negative: an access by sums of them needs no check below."""
     indent: int = 1
     loops: int = 0
 
@@ -112,6 +114,13 @@ class _Source:
         name = f"c{len(self.constants)}"
         self.constants[name] = value
         return name
+
+    def count_up(self, args: Sequence[SSAValue]) -> bool:
+        """Whether no value is ever negative: loop variables, symbols, block iterators bound to sums of these."""
+        return all(
+            a in self.counters or (isinstance(a.owner, Block) and isinstance(a.owner.parent_op(), FuncOp))
+            for a in args
+        )
 
     # Expressions.
 
@@ -170,6 +179,7 @@ def _for(source: _Source, op: Operation) -> None:
         source.line("def inner():")
         source.indent += 1
         source.loops = 0
+    source.counters.add(loop.var)
     source.line(f"for {source.define(loop.var)} in range({extent}):")
     source.indent += 1
     source.loops += 1
@@ -188,9 +198,14 @@ def _block(source: _Source, op: Operation) -> None:
         iters = [source.define(arg) for arg in block.body.block.args]
         for name, binding in zip(iters, source.exprs(block.bindings, block.args)):
             source.line(f"{name} = {binding}")
+        if source.count_up(block.args):
+            bound = zip(block.bindings.results, block.body.block.args)
+            source.counters.update(arg for binding, arg in bound if _never_negative(binding))
         if block.init is not None and block.init.blocks:
-            for arg, name in zip(block.init.block.args, iters):
+            for arg, other, name in zip(block.init.block.args, block.body.block.args, iters):
                 source.names[arg] = name
+                if other in source.counters:
+                    source.counters.add(arg)
             first = [f"{n} == 0" for n, kind in zip(iters, block.iter_kinds) if kind == "reduce"]
             init = block.init.block
             source.guarded(" and ".join(first) or "True", lambda: source.block(init))
@@ -202,7 +217,7 @@ def _block(source: _Source, op: Operation) -> None:
 def _access(source: _Source, memref: SSAValue, map_: IndexMapAttr, args: Sequence[SSAValue]) -> tuple[str, str]:
     array, indices = source.use(memref), source.exprs(map_, args)
     checked = [
-        text if _never_negative(e) and _are_counters(args) else f"_in_bounds({text}, {array}.shape[{k}])"
+        text if _never_negative(e) and source.count_up(args) else f"_in_bounds({text}, {array}.shape[{k}])"
         for k, (text, e) in enumerate(zip(indices, map_.results))
     ]
     return array, "(" + "".join(f"{c}, " for c in checked) + ")"
@@ -214,11 +229,6 @@ def _never_negative(expr: SymExpr) -> bool:
     if kind == "const":
         return expr.const_value() >= 0
     return kind == "sym" or all(_never_negative(a) for a in expr.args)
-
-
-def _are_counters(args: Sequence[SSAValue]) -> bool:
-    """Loop variables and symbol arguments: plain counters. Block iterators have bindings, which may go astray."""
-    return all(isinstance(a.owner, Block) and isinstance(a.owner.parent_op(), ForOp | FuncOp) for a in args)
 
 
 def _load(source: _Source, op: Operation) -> None:
