@@ -5,8 +5,8 @@
     func.func private @k(...) { plain loops }
     schedule.func @k_schedule for @k { ... }
 
-Options ``mcpu`` and ``mattr`` name the machine (this one if not given). Kernels with a schedule keep it. ``apply-schedule``
-comes next.
+Options ``mcpu`` and ``mattr`` name the machine (this one if not given). Kernels with a schedule keep it.
+``apply-schedule`` comes next.
 """
 
 from __future__ import annotations

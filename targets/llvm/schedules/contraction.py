@@ -10,26 +10,22 @@
       out[tile] = epilogue(acc[tile])
 
 The vector operand is packed when it is a constant of the model, so that a tile reads it front to back. The sums stay in
-registers because the tile loops are unrolled and the buffer is local. Loop order decides what stays in the caches: weights
-that fit the second-level cache are read again for each row of the data, larger ones are outermost and read once.
+registers because the tile loops are unrolled and the buffer is local. Loop order decides what stays in the caches:
+weights that fit the second-level cache are read again for each row of the data, larger ones are outermost and read
+once.
 """
 
 from __future__ import annotations
-
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType
-from xdsl.ir import BlockArgument
 
 from ....core.attributes import IndexMapAttr
 from ....core.symbolic import SymExpr, sym
 from ....core.target import TargetInfo, element_bits
 from ....dialects.loop.ops import BlockOp, ForOp
 from ....passes.loop.schedule import Schedule, ScheduleError
-from .lanes import constant_reads_by_lane
+from .lanes import constant_reads_by_lane, is_constant
 from .shape import BlockShape, Contraction
+from .sharing import iterations, share, worth_sharing
 from .tiles import Tile, divisor_at_most, register_tile
-
-PARALLEL_WORK = 1 << 15
-"""Multiply-adds below which waking another thread costs more than it saves."""
 
 
 class ContractionRule:
@@ -42,10 +38,9 @@ class ContractionRule:
         self.shape = found.shape
         self.block = found.shape.block
         self.epilogue = epilogue
-        element = found.vector.buffer.type
-        assert isinstance(element, MemRefType)
-        self.lanes = info.vector_lanes(element.element_type)
-        self.element_bytes = element_bits(element.element_type) // 8
+        element = found.shape.written_element
+        self.lanes = info.vector_lanes(element)
+        self.element_bytes = element_bits(element) // 8
         self.lane_extent = self.shape.extent(found.lane)
         self.row = self._row_iterator()
         self.block_column = self._block_column()
@@ -112,7 +107,7 @@ class ContractionRule:
     def _pack(self, tile: Tile, inner: int) -> None:
         """The vector operand in the order in which a tile reads it."""
         vector = self.found.vector
-        if not _is_constant(self.s, vector.buffer):
+        if not is_constant(self.s, vector.buffer):
             return
         width = tile.vectors * min(self.lanes, self.lane_extent or self.lanes)
         dims = [sym(f"d{i}") for i in range(len(vector.index))]
@@ -163,7 +158,7 @@ class ContractionRule:
         return outer, outer[-1], tile_loops
 
     def _outer_order(self, rest: dict[int, ForOp], row: ForOp | None, column: ForOp | None) -> list[ForOp]:
-        """Shared dimensions first; then columns before rows when the weights do not fit the cache, rows first when they do."""
+        """Shared dimensions first; then rows before columns if the weights fit the cache, columns first if not."""
         shared = [rest.pop(i) for i in self.found.shared if i in rest]
         columns = [rest.pop(i) for i in self.found.columns if i in rest] + ([column] if column is not None else [])
         rows = list(rest.values())
@@ -224,26 +219,9 @@ class ContractionRule:
 
     def _parallel(self, outer: list[ForOp]) -> None:
         """Threads share the outer loops, all but the innermost one, which walks along a row."""
-        points = self.shape.points
-        if points is not None and points < PARALLEL_WORK:
-            return
-        shared = outer[:-1] if len(outer) > 1 and _jobs(self.s, outer[:-1]) >= 4 * self.info.cores else outer
-        self.s.parallel(self.s.fuse(*shared) if len(shared) > 1 else shared[0])
-
-
-def _jobs(s: Schedule, loops: list[ForOp]) -> int:
-    total = 1
-    for loop in loops:
-        total *= s.constant_extent(loop) or 64
-    return total
-
-
-def _is_constant(s: Schedule, buffer: object) -> bool:
-    """Whether a buffer is an argument of the kernel that is a constant of the model."""
-    constants = s.kernel.attributes.get("constant_args")
-    if not isinstance(buffer, BlockArgument) or not isinstance(constants, ArrayAttr):
-        return False
-    return any(isinstance(c, IntegerAttr) and c.value.data == buffer.index for c in constants)
+        if worth_sharing(self.shape):
+            enough = iterations(self.s, outer[:-1]) >= 4 * self.info.cores
+            share(self.s, outer[:-1] if len(outer) > 1 and enough else outer)
 
 
 def epilogue_of(s: Schedule, shape: BlockShape) -> BlockOp | None:

@@ -6,13 +6,13 @@ reduction (which reorders its sum, as any vectorised sum must).
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import MemRefType
+import contextlib
 
-from ....core.target import TargetInfo, element_bits
+from ....core.target import TargetInfo
 from ....dialects.loop.ops import BlockOp, ForOp
 from ....passes.loop.schedule import Schedule, ScheduleError
-from .pointwise import PARALLEL_POINTS
-from .shape import BlockShape, last_wide_dim
+from .shape import Access, BlockShape, last_wide_dim
+from .sharing import share_outermost, worth_sharing
 
 UNROLL_LIMIT = 12
 """Windows up to this many points are unrolled."""
@@ -35,16 +35,16 @@ def _side_by_side(shape: BlockShape) -> int | None:
             continue
         name = shape.names[iterator]
         moving = [r for r in shape.reads if r.depends_on(name)]
-        if moving and all(_is_consecutive(r.index, r.buffer.type, name) for r in moving):
+        if moving and all(_is_consecutive(r, name) for r in moving):
             return iterator
     return None
 
 
-def _is_consecutive(index: tuple, type_: object, name: str) -> bool:  # type: ignore[type-arg]
-    position = last_wide_dim(type_)  # type: ignore[arg-type]
+def _is_consecutive(read: Access, name: str) -> bool:
+    position = last_wide_dim(read.buffer.type)
     if position is None:
         return False
-    last = index[position]
+    last = read.index[position]
     if last.coefficient(name) == 1:
         return True
     return last.kind == "mod" and last.args[0].coefficient(name) == 1
@@ -52,7 +52,7 @@ def _is_consecutive(index: tuple, type_: object, name: str) -> bool:  # type: ig
 
 def _along_lanes(s: Schedule, info: TargetInfo, shape: BlockShape, lane: int) -> None:
     block = shape.block
-    lanes = _lanes(info, shape)
+    lanes = info.vector_lanes(shape.written_element)
     anchor = s.cache_write(block, 0, "local")
     loops = dict(zip(shape.spatial, s.get_loops(anchor)[-len(shape.spatial) :]))
     vector = loops.pop(lane)
@@ -73,30 +73,23 @@ def _along_lanes(s: Schedule, info: TargetInfo, shape: BlockShape, lane: int) ->
     _unroll_window(s, reduce)
     _vectorize(s, vector)
     s.set_scope(block, 0, "local")
-    _parallel(s, info, shape, outer)
+    if worth_sharing(shape, weight=2):
+        share_outermost(s, info, outer)
 
 
 def _along_reduction(s: Schedule, info: TargetInfo, shape: BlockShape) -> None:
     loops = s.get_loops(shape.block)
     outer = [loops[i] for i in shape.spatial]
     inner = loops[shape.reduce[-1]]
-    lanes = _lanes(info, shape)
+    lanes = info.vector_lanes(shape.written_element)
     extent = s.constant_extent(inner)
-    if extent is not None and extent >= lanes and all(
-        _is_consecutive(r.index, r.buffer.type, shape.names[shape.reduce[-1]]) for r in shape.reads
-    ):
+    name = shape.names[shape.reduce[-1]]
+    if extent is not None and extent >= lanes and all(_is_consecutive(r, name) for r in shape.reads):
         _, vector = s.split(inner, [None, lanes])
-        try:
+        with contextlib.suppress(ScheduleError):
             s.vectorize(vector)
-        except ScheduleError:
-            pass
-    _parallel(s, info, shape, [x for x in outer if s.constant_extent(x) != 1])
-
-
-def _lanes(info: TargetInfo, shape: BlockShape) -> int:
-    type_ = shape.writes[0].buffer.type
-    assert isinstance(type_, MemRefType)
-    return info.vector_bits // element_bits(type_.element_type)
+    if worth_sharing(shape, weight=2):
+        share_outermost(s, info, outer)
 
 
 def _vectorize(s: Schedule, loop: ForOp) -> None:
@@ -112,20 +105,3 @@ def _unroll_window(s: Schedule, loops: list[ForOp]) -> None:
             return
         if s.constant_extent(loop) != 1:
             s.unroll(loop)
-
-
-def _parallel(s: Schedule, info: TargetInfo, shape: BlockShape, loops: list[ForOp]) -> None:
-    points = shape.points
-    if not loops or (points is not None and points < PARALLEL_POINTS):
-        return
-    chosen: list[ForOp] = []
-    jobs = 1
-    for loop in loops:
-        chosen.append(loop)
-        jobs *= s.constant_extent(loop) or 64
-        if jobs >= 16 * info.cores:
-            break
-    try:
-        s.parallel(s.fuse(*chosen) if len(chosen) > 1 else chosen[0])
-    except ScheduleError:
-        return

@@ -1,8 +1,8 @@
 """What a schedule rule sees of a block: which iterators each access depends on, and how.
 
-A *contraction* is a block that sums products of two reads: matrix products, and everything that slides a window of weights
-over data. Its two reads are told apart by the *lane* iterator, the one along which results are consecutive in memory: the
-*vector* read depends on it, the *scalar* read does not and is broadcast to all lanes.
+A *contraction* is a block that sums products of two reads: matrix products, and everything that slides a window of
+weights over data. Its two reads are told apart by the *lane* iterator, the one along which results are consecutive in
+memory: the *vector* read depends on it, the *scalar* read does not and is broadcast to all lanes.
 """
 
 from __future__ import annotations
@@ -82,6 +82,14 @@ class BlockShape:
         return wide[-1]
 
     @property
+    def written_element(self) -> Attribute:
+        """The element type of what the block writes."""
+        type_ = self.writes[0].buffer.type
+        assert isinstance(type_, MemRefType)
+        element: Attribute = type_.element_type
+        return element
+
+    @property
     def is_reduction(self) -> bool:
         """Whether the block combines over some iterator."""
         return bool(self.reduce)
@@ -127,7 +135,9 @@ def find_contraction(shape: BlockShape) -> Contraction | None:
         vector, scalar = _smaller_first(reads)
     else:
         vector, scalar = moving[0], next(r for r in reads if r is not moving[0])
-    rows, columns, shared = [], [], []
+    rows: list[int] = []
+    columns: list[int] = []
+    shared: list[int] = []
     for i in shape.spatial:
         by_scalar, by_vector = scalar.depends_on(shape.names[i]), vector.depends_on(shape.names[i])
         (shared if by_scalar and by_vector else columns if by_vector else rows).append(i)

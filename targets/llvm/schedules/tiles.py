@@ -1,9 +1,9 @@
 """Sizes of register tiles.
 
-A contraction keeps ``rows x vectors`` accumulators in vector registers. A step of the reduction loads ``vectors`` vectors and
-``rows`` scalars and does ``rows * vectors`` multiply-adds, so the tile wants to be large and near square. The vectors of a step
-stay live while its rows go by, and each broadcast scalar takes a register for a moment: those must fit beside the accumulators,
-or else the allocator moves accumulators through memory in the innermost loop.
+A contraction keeps ``rows x vectors`` accumulators in vector registers. A step of the reduction loads ``vectors``
+vectors and ``rows`` scalars and does ``rows * vectors`` multiply-adds, so the tile wants to be large and near square.
+The vectors of a step stay live while its rows go by, and each broadcast scalar takes a register for a moment: those
+must fit beside the accumulators, or else the allocator moves accumulators through memory in the innermost loop.
 """
 
 from __future__ import annotations
