@@ -35,6 +35,18 @@ def graph_optimize(block: int = 16) -> tuple[str, ...]:
 
 GRAPH_OPTIMIZE: tuple[str, ...] = graph_optimize()
 
+LOWER_KERNELS: tuple[str, ...] = (
+    "convert-graph-to-te",
+    "te-inline",
+    "te-dce",
+    "outline-kernels",
+    "convert-te-to-loop",
+)
+"""From fused graph ops to functions of plain loop nests.
+
+After it: every kernel is a private function on memrefs, called by ``graph.call``; nothing is scheduled.
+"""
+
 LOWER_LOOPS: tuple[str, ...] = (
     "apply-schedule",
     "loop-compact-buffers",

@@ -3,7 +3,7 @@
 ``PASSES`` maps a pass name to ``"module:class"``; ``PIPELINES`` maps a pipeline name to its sequence of pass specs.
 """
 
-from .pipelines import GRAPH_CLEANUP, GRAPH_OPTIMIZE, LOWER_LOOPS
+from .pipelines import GRAPH_CLEANUP, GRAPH_OPTIMIZE, LOWER_KERNELS, LOWER_LOOPS
 
 PASSES: dict[str, str] = {
     "convert-graph-to-te": "tilewright.passes.convert.graph_to_te.convert:ConvertGraphToTePass",
@@ -35,5 +35,6 @@ PASSES: dict[str, str] = {
 PIPELINES: dict[str, tuple[str, ...]] = {
     "graph-cleanup": GRAPH_CLEANUP,
     "graph-optimize": GRAPH_OPTIMIZE,
+    "lower-kernels": LOWER_KERNELS,
     "lower-loops": LOWER_LOOPS,
 }
