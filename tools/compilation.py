@@ -98,7 +98,7 @@ class Compilation:
     def run(
         self, module: ModuleOp, after: str, output: str | os.PathLike[str], *, loadable: bool = False
     ) -> None:
-        """Compile ``module``, which has passed stage ``after`` already. ``loadable``: the output must be an artefact."""
+        """Compile ``module``, which has passed stage ``after``. ``loadable``: the output must be an artefact."""
         with _collector_off():
             if self.dump is not None:
                 self.dump.mkdir(parents=True, exist_ok=True)

@@ -114,7 +114,8 @@ def _module_of(model: Any, shapes: Shapes | None) -> tuple[ModuleOp, TilewrightC
     from ..core.context import make_context
 
     if isinstance(model, tuple):
-        return model
+        module, context = model
+        return module.clone(), context
     if isinstance(model, str | os.PathLike):
         path = Path(model)
         if path.suffix in (".ir", ".mlir"):

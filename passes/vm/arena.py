@@ -5,13 +5,13 @@ sizes), so buffers of one unit can be compared and placed exactly for every valu
 has a region of its own, the regions lie one behind the other. All offsets are multiples of 64 bytes whatever
 the symbols are.
 
-Placement within a region is greedy by size: largest buffer first, each into the smallest gap that is free
+Placement within a region is greedy, largest buffer first or in another order, each into the smallest gap that is free
 during its lifetime (Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -34,8 +34,24 @@ class Interval:
 
 
 def place(buffers: Sequence[Interval]) -> tuple[list[int], int]:
-    """Offsets of buffers, no two of which overlap in both time and place, and the bytes that are needed."""
-    order = sorted(range(len(buffers)), key=lambda i: (-buffers[i].size, buffers[i].start, i))
+    """Offsets of buffers, no two of which overlap in both time and place, and the bytes that are needed: the best of a
+    few orders of placing them.
+    """
+    plans = [_place_in_order(buffers, sorted(range(len(buffers)), key=key)) for key in _orders(buffers)]
+    return min(plans, key=lambda plan: plan[1])
+
+
+def _orders(buffers: Sequence[Interval]) -> list[Callable[[int], tuple[int, ...]]]:
+    """Largest first; most bytes times lifetime first; in the order of the program."""
+    return [
+        lambda i: (-buffers[i].size, buffers[i].start, i),
+        lambda i: (-buffers[i].size * (buffers[i].end - buffers[i].start + 1), i),
+        lambda i: (buffers[i].start, -buffers[i].size, i),
+    ]
+
+
+def _place_in_order(buffers: Sequence[Interval], order: Sequence[int]) -> tuple[list[int], int]:
+    """Each buffer in turn goes into the smallest gap that is free during its lifetime."""
     offsets = [0] * len(buffers)
     placed: list[int] = []
     total = 0

@@ -42,6 +42,14 @@ def test_loads_and_runs_without_the_compiler(write_artefact: Callable[..., Path]
     assert float(done.stdout) < 1.0
 
 
+def test_the_command_line_runs_models_without_the_compiler(write_artefact: Callable[..., Path]) -> None:
+    script = "from tilewright.tools.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+    words = ["run", str(write_artefact()), "--fill", "zeros", "--dim", "n=2"]
+    command = [sys.executable, "-c", BLOCK + script, *words]
+    done = subprocess.run(command, env={**os.environ, "PATH": ""}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "y: float32[2] [0.0, 0.0]\n"), done.stderr
+
+
 def test_importing_the_package_imports_nothing_heavy() -> None:
     script = "import sys, tilewright; print([m for m in ('numpy', 'xdsl', 'lark', 'llvmlite') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
