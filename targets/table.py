@@ -7,6 +7,7 @@ TARGETS: dict[str, str] = {
 
 PASSES: dict[str, str] = {
     "attach-schedules": "tilewright.targets.llvm.schedules.attach:AttachSchedulesPass",
+    "attach-c-schedules": "tilewright.targets.c.schedules:AttachCSchedulesPass",
     "convert-loop-to-llvm": "tilewright.targets.llvm.lower:ConvertLoopToLLVMPass",
 }
 

@@ -21,15 +21,19 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+from xdsl.traits import Pure
 
 from ...core.diagnostics import emit_error
 from .dialect import (
+    ArrayOp,
     BinaryOp,
     CallOp,
     CastOp,
     CompareOp,
     ConstantOp,
     ConstPointerType,
+    LoadOp,
     PointerType,
     SelectOp,
     is_number,
@@ -148,4 +152,12 @@ class Builder:
         return self.cast(value, IntegerType(width_of(value.type), Signedness.UNSIGNED))
 
 
-__all__ = ["UI8", "Builder", "is_number", "pointer_type", "storage_type", "unsigned", "value_type", "width_of"]
+def erase_unused(function: Operation) -> None:
+    """Erase the operations of a function whose results nobody uses; compilers complain about them."""
+    for op in reversed(list(function.walk())):
+        silent = op.has_trait(Pure) or isinstance(op, LoadOp | ArrayOp) or (isinstance(op, CallOp) and op.results)
+        if silent and not any(result.uses for result in op.results):
+            Rewriter.erase_op(op)
+
+
+__all__ = ["UI8", "Builder", "erase_unused", "is_number", "pointer_type", "storage_type", "unsigned", "value_type", "width_of"]

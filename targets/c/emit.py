@@ -40,8 +40,10 @@ from .tables import table_text
 MESSAGES_ATTRIBUTE = "c.messages"
 """Of the module: what the codes that public functions return mean, from code 1 on."""
 _PARALLEL_LOOP = "TW_PARALLEL_LOOP"
-_LONGEST = 72
+_LONGEST = 100
 """Expressions that are longer become variables."""
+_LINE = 100
+"""Heads of functions that are longer have a line for each parameter."""
 
 
 class ModuleEmitter:
@@ -151,8 +153,9 @@ class ModuleEmitter:
         ]
         outputs = op.function_type.outputs.data
         result = type_name(outputs[0], op) if outputs else "void"
-        static = "static " if op.static is not None else ""
-        return f"{static}{result} {self.names[op.sym_name.data]}({', '.join(parts) or 'void'})"
+        head = f"{'static ' if op.static is not None else ''}{result} {self.names[op.sym_name.data]}"
+        line = f"{head}({', '.join(parts) or 'void'})"
+        return line if len(line) <= _LINE else f"{head}(\n    " + ",\n    ".join(parts) + ")"
 
     def _function(self, op: FuncOp) -> str:
         return FunctionEmitter(self, op).text()

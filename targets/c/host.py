@@ -29,7 +29,7 @@ from ...interp.arith import numpy_dtype
 from ...passes.convert.graph_to_vm import input_names, output_names
 from ...passes.vm.plan_memory import byte_size
 from ...passes.vm.weights import WeightSection
-from .build import UI8, Builder, pointer_type, storage_type
+from .build import UI8, Builder, erase_unused, pointer_type, storage_type
 from .dialect import (
     AddressOfOp,
     CallOp,
@@ -227,9 +227,10 @@ class _Entry(_Program):
                 lower(self, op)
             elif not self.size_op(op):
                 emit_error(op, "has no code in a host program in C")
-        return FuncOp(
-            name, FunctionType.from_lists(types, [i32]), Region(block), False, names, self._doc(size_name)
-        )
+        signature = FunctionType.from_lists(types, [i32])
+        function = FuncOp(name, signature, Region(block), False, names, self._doc(size_name))
+        erase_unused(function)
+        return function
 
     def _doc(self, size_name: str) -> str:
         lines = ["Runs the model; arrays are dense and row-major. Returns 0 or a code for ?_error.", ""]

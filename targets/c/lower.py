@@ -25,10 +25,11 @@ from ...core.attributes import memref_shape_exprs
 from ...core.diagnostics import emit_error
 from ...core.symbolic import const
 from ...dialects.loop import ops as loop
-from .build import Builder, pointer_type, storage_type, value_type
+from .build import Builder, erase_unused, pointer_type, storage_type, value_type
 from .dialect import ArrayOp, ForOp, FuncOp, IfOp, LoadOp, StoreOp
 from .lower_index import IndexLowering, is_index
 from .lower_ops import ELEMENT_OPS
+from .names import identifier
 
 KERNEL_ATTRIBUTE = "tw.kernel"
 MAY_ALIAS_ATTRIBUTE = "tw.may_alias"
@@ -67,6 +68,7 @@ def lower_kernel(kernel: func.FuncOp) -> FuncOp:
         may_alias=MAY_ALIAS_ATTRIBUTE in kernel.attributes,
     )
     function.location = kernel.location
+    erase_unused(function)
     return function
 
 
@@ -179,7 +181,7 @@ class KernelLowering:
         if self._stack_bytes > MAX_STACK_BYTES:
             emit_error(op, f"brings local buffers to {self._stack_bytes} bytes, expected at most {MAX_STACK_BYTES}")
         array = self.build.value(ArrayOp(max(1, count.const_value()), element))
-        array.name_hint = op.result.name_hint
+        array.name_hint = op.result.name_hint or identifier(op.buffer_name.data)
         self.values[op.result] = array
 
     # Control.

@@ -90,6 +90,7 @@ class IndexLowering:
             low, _ = self.bounds(rhs - lhs)
             if low is not None and low > 0:
                 continue
+            lhs, rhs = _sorted_constants(lhs, rhs)
             test = self.builder.compare(self.value(lhs), "<", self.value(rhs))
             result = test if result is None else self.builder.plain(result, "&&", test)
         return result
@@ -124,6 +125,13 @@ class IndexLowering:
         if low is not None and low >= 0 and positive is not None and positive > 0:
             return self._binary(a, "/" if kind == "floordiv" else "%", b)
         return self.builder.call(f"tw_{kind}_i64", [a, b], i64)
+
+
+def _sorted_constants(lhs: SymExpr, rhs: SymExpr) -> tuple[SymExpr, SymExpr]:
+    """``i - 1 < 8`` as ``i < 9``: the constants of a comparison with a constant on the constant's side."""
+    if rhs.is_const():
+        return lhs - lhs.constant, rhs - lhs.constant
+    return (lhs - rhs.constant, rhs - rhs.constant) if lhs.is_const() else (lhs, rhs)
 
 
 def is_index(value: SSAValue) -> bool:

@@ -22,6 +22,7 @@ from .emit import MESSAGES_ATTRIBUTE, ModuleEmitter
 from .host import lower_host
 from .lower import lower_kernel
 from .names import identifier
+from .schedules import AttachCSchedulesPass
 
 INVALID_ARGUMENT_MESSAGE = "a pointer is NULL or a dimension is negative"
 
@@ -47,8 +48,8 @@ class CTarget:
         return TargetInfo(self.name, "", "", vector_bits=32, vector_registers=0)
 
     def schedule_passes(self, info: TargetInfo) -> tuple[str, ...]:
-        """None: C compilers know their machines, and small devices want small code."""
-        return ()
+        """Sums in local variables; C compilers know their machines, and small devices want small code."""
+        return (AttachCSchedulesPass.name,)
 
     def kernel_passes(self, info: TargetInfo) -> tuple[str, ...]:
         """From blocks to loops that ``lower.py`` takes."""
@@ -121,6 +122,8 @@ def _write(path: Path, pieces: Iterator[str]) -> None:
         with open(temporary, "w", encoding="utf-8", newline="\n") as file:
             file.writelines(pieces)
         os.replace(temporary, path)
+    except OSError as error:
+        raise _failure(f"cannot write '{path}': {error.strerror}") from None
     finally:
         temporary.unlink(missing_ok=True)
 
