@@ -23,7 +23,7 @@ from ...core.rewriting import apply_patterns
 from ...core.symbolic import as_expr
 from ...dialects.graph.base import product, tensor_of
 from ...dialects.graph.broadcasting import AddOp, DivOp, MulOp, SubOp
-from ...dialects.graph.elementwise import SqrtOp
+from ...dialects.graph.elementwise import NegOp, SqrtOp
 from ...dialects.graph.linear import MatmulOp
 from ...dialects.graph.nn import BatchNormOp, ConvOp, ConvTransposeOp
 from ...dialects.graph.shape import ReshapeOp
@@ -123,6 +123,52 @@ class ScaleShift(RewritePattern):
                     return
 
 
+class ScaleInput(RewritePattern):
+    """conv(x * f, w) = conv(x, w * f), f one factor per input channel (padding stays zero); (x * f) @ w = x @ (f *
+    w).
+    """
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, ConvOp | MatmulOp) or (isinstance(op, ConvOp) and op.group_count > 1):
+            return
+        product_ = op.operands[0].owner
+        if not isinstance(product_, MulOp) or not is_constant(op.operands[1]):
+            return
+        rank = tensor_of(product_.result).get_num_dims()
+        read, written = (1, 1) if isinstance(op, ConvOp) else (rank - 1, tensor_of(op.rhs).get_num_dims() - 2)
+        for value, factor in _float_orders(product_):
+            if _is_only_along(factor, product_.result, read) and _same_shape(value, product_.result):
+                column, scaled = _scaled_weights(op.operands[1], factor, written)
+                new = op.clone({product_.result: value, op.operands[1]: scaled.result})
+                rewriter.replace(op, [column, scaled, new])
+                return
+
+
+class SubtractionIsAddition(RewritePattern):
+    """y - t = y + (-t), t a constant."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: SubOp, rewriter: PatternRewriter) -> None:
+        float_result = isinstance(tensor_of(op.result).element_type, AnyFloat)
+        if float_result and is_constant(op.rhs) and not is_constant(op.lhs):
+            negated = NegOp(op.rhs)
+            rewriter.replace(op, [negated, AddOp(op.lhs, negated.result)])
+
+
+class DivisionIsMultiplication(RewritePattern):
+    """y / f = y * (1 / f), f a constant, where y is a product, perhaps shifted, that takes the factor."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: DivOp, rewriter: PatternRewriter) -> None:
+        type, source = tensor_of(op.result).element_type, op.lhs
+        if isinstance(source.owner, AddOp) and is_constant(source.owner.rhs) and source.has_one_use():
+            source = source.owner.lhs
+        if isinstance(type, AnyFloat) and is_constant(op.rhs) and _takes_factor(source):
+            one = splat(1.0, type)
+            inverse = DivOp(one.result, op.rhs)
+            rewriter.replace(op, [one, inverse, MulOp(op.lhs, inverse.result)])
+
+
 class _Combine(RewritePattern):
     """Base: (y . a) . b = y . (a . b) for constants a and b, of which y is not smaller than the result."""
 
@@ -159,6 +205,9 @@ FOLD_SCALE_PATTERNS: tuple[type[RewritePattern], ...] = (
     ScaleConvolution,
     ScaleMatmul,
     ScaleShift,
+    ScaleInput,
+    SubtractionIsAddition,
+    DivisionIsMultiplication,
     CombineShifts,
     CombineFactors,
 )
@@ -168,13 +217,15 @@ def _scale_weights(
     rewriter: PatternRewriter, op: MulOp, producer: ConvOp | ConvTransposeOp | MatmulOp, factor: SSAValue, axis: int
 ) -> None:
     """Replaces ``producer * factor`` by the producer with weights scaled along ``axis``."""
-    weights = producer.operands[1]
+    column, scaled = _scaled_weights(producer.operands[1], factor, axis)
+    rewriter.replace(op, [column, scaled, producer.clone({producer.operands[1]: scaled.result})])
+
+
+def _scaled_weights(weights: SSAValue, factor: SSAValue, axis: int) -> tuple[ReshapeOp, MulOp]:
     shape = [as_expr(1)] * tensor_of(weights).get_num_dims()
     shape[axis] = product(shape_exprs(factor.type))
     column = ReshapeOp(factor, shape)
-    scaled = MulOp(weights, column.result)
-    new = producer.clone({weights: scaled.result})
-    rewriter.replace(op, [column, scaled, new])
+    return column, MulOp(weights, column.result)
 
 
 def _float_orders(op: AddOp | MulOp) -> Sequence[tuple[SSAValue, SSAValue]]:
@@ -190,11 +241,16 @@ def _scales(value: SSAValue, factor: SSAValue, result: SSAValue, axis: int) -> b
     They are constant, nothing else reads the unscaled value, and the factor varies along dimension ``axis`` at most.
     """
     assert isinstance(value.owner, Operation)
-    if not value.has_one_use() or not is_constant(factor) or not is_constant(value.owner.operands[1]):
+    if not value.has_one_use() or not is_constant(value.owner.operands[1]):
         return False
+    return _same_shape(value, result) and _is_only_along(factor, result, axis)
+
+
+def _is_only_along(factor: SSAValue, result: SSAValue, axis: int) -> bool:
+    """Whether a factor is constant and varies along dimension ``axis`` of the result at most."""
     offset = tensor_of(result).get_num_dims() - tensor_of(factor).get_num_dims()
     varying = [i + offset for i, extent in enumerate(shape_exprs(factor.type)) if extent != 1]
-    return _same_shape(value, result) and varying in ([], [axis])
+    return varying in ([], [axis]) and is_constant(factor)
 
 
 def _takes_factor(value: SSAValue) -> bool:
