@@ -127,8 +127,9 @@ class Compilation:
             )
             manager.run(module)
             module.attributes[STAGE_ATTRIBUTE] = StringAttr(stage.name)
-        with self.timings.measure("verify"):
-            verify(module)
+        if stage.border or self.dump is not None:
+            with self.timings.measure("verify"):
+                verify(module)
         self._write_dump(f"{number:02}_{stage.name}", module)
 
     def _write_dump(self, name: str, module: ModuleOp) -> None:

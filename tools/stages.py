@@ -25,6 +25,8 @@ class Stage:
     passes: tuple[str, ...]
     after: str
     """What holds after it, in one line."""
+    border: bool = True
+    """Whether a level ends here; the module is verified at borders (and at every stage that is dumped)."""
 
 
 def stages(target: Target, info: TargetInfo) -> tuple[Stage, ...]:
@@ -43,13 +45,16 @@ def stages(target: Target, info: TargetInfo) -> tuple[Stage, ...]:
                 "dce",
             ),
             "simplified graph ops, activations in the layouts that kernels want",
+            border=False,
         ),
         Stage("fused", ("graph-fuse", "cse", "dce"), "every computing op is in a graph.kernel"),
         Stage("te", ("convert-graph-to-te", "te-inline", "outline-kernels"), "kernels are functions of te ops"),
         Stage("loop", ("convert-te-to-loop",), "kernels are plain loop nests on memrefs"),
-        Stage("schedule", target.schedule_passes(info), "each kernel has a schedule beside it"),
+        Stage("schedule", target.schedule_passes(info), "each kernel has a schedule beside it", border=False),
         Stage("scheduled", ("apply-schedule",), "loop order, tiles, vectors and threads are decided"),
-        Stage("kernels", target.kernel_passes(info), "kernels are what the target's code generation takes"),
+        Stage(
+            "kernels", target.kernel_passes(info), "kernels are what the target's code generation takes", border=False
+        ),
         Stage("host", ("convert-graph-to-vm", "vm-plan-memory"), "public functions are planned host programs"),
     )
 
