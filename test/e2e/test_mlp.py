@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from tilewright.core.pass_manager import run_pipeline
 from tilewright.core.verifier import verify
 from tilewright.runtime import InputError, Model
 from tilewright.text import parse_module, print_module
+from tilewright.tools.cli.main import main
 
 X, H, Y = (f"tensor<?x{size}xf32, #tw.enc<dims = [n]>>" for size in (784, 32, 10))
 TEXT = f"""
@@ -146,3 +149,48 @@ def test_code_for_other_processors(tmp_path: Path) -> None:
         np.testing.assert_allclose(model(x, bias), expected(x, bias), rtol=1e-4, atol=1e-4)
     with pytest.raises(DiagnosticError, match="unknown cpu 'pentium'"):
         tilewright.compile(source(), mcpu="pentium")
+
+
+def test_the_command_line_compiles_and_runs(levels: Path, tmp_path: Path) -> None:
+    """Compile with the compiler, run where neither it nor any tool can be found."""
+    output, given, written = tmp_path / "m.twm", tmp_path / "in.npz", tmp_path / "out.npz"
+    assert main(["compile", str(levels / "01_graph.ir"), "-o", str(output), "--quiet", "--timing"]) == 0
+    x, bias = inputs(5)
+    np.savez(given, x=x, bias=bias)
+    script = (
+        "import sys\nfor name in ('xdsl', 'lark', 'onnx', 'rich', 'safetensors'): sys.modules[name] = None\n"
+        "from tilewright.tools.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+    )
+    words = ["run", str(output), "--inputs", str(given), "--outputs", str(written), "--threads", "2"]
+    environment = {**os.environ, "PATH": ""}
+    subprocess.run([sys.executable, "-c", script, *words], env=environment, check=True)
+    with np.load(written) as outputs:
+        np.testing.assert_allclose(outputs["y"], expected(x, bias), rtol=1e-4, atol=1e-4)
+
+
+def test_two_models_on_four_threads(levels: Path, model: Model) -> None:
+    other = tilewright.resume(levels / "04_loop.ir")
+    wrong: list[int] = []
+
+    def call(seed: int) -> None:
+        for turn in range(20):
+            given = inputs(1 + (seed + turn) % 9)
+            for one in (model, other):
+                if not np.allclose(one(*given), expected(*given), rtol=1e-4, atol=1e-4):
+                    wrong.append(seed)
+
+    threads = [threading.Thread(target=call, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_failed_compile_leaves_nothing_behind(levels: Path, tmp_path: Path) -> None:
+    text = (levels / "08_host.ir").read_text()
+    broken = text.replace("vm.call @matmul_add_relu(", "vm.call @none(", 1)
+    assert broken != text
+    (tmp_path / "broken.ir").write_text(broken)
+    assert main(["compile", str(tmp_path / "broken.ir"), "-o", str(tmp_path / "m.twm")]) == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == ["broken.ir"]
