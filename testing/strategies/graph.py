@@ -429,8 +429,8 @@ def conditional(b: Builder) -> object:
     flag = dense_constant(np.asarray(b.one_of(True, False)), i1)
     condition = tensor.ExtractOp(flag.result, [], i1)
     b.block.add_ops([flag, condition])
-    regions = [Region(_branch(b, x)) for _ in range(2)]
-    return b.add(lambda: scf.IfOp(condition.result, [x.type], *regions))
+    then, otherwise = Region(_branch(b, x)), Region(_branch(b, x))
+    return b.add(lambda: scf.IfOp(condition.result, [x.type], then, otherwise))
 
 
 def _branch(b: Builder, x: SSAValue) -> Block:
