@@ -116,7 +116,8 @@ def run_test(test: Any, executor: str) -> tuple[str, str]:
                 return "failed", str(problem).strip()
     except DiagnosticError as problem:
         message = str(problem)
-        return ("unsupported" if "not supported" in message else "error"), message
+        refused = any(words in message for words in ("not supported", "has no lowering"))
+        return ("unsupported" if refused else "error"), message
     except Exception as problem:
         return "error", f"{type(problem).__name__}: {problem}"
     return "passed", ""

@@ -74,6 +74,20 @@ def test_symbolic_slice_and_split() -> None:
     check(made, np.arange(12, dtype=np.float32).reshape(3, 4))
 
 
+def test_unrelated_symbols_are_claimed_and_checked() -> None:
+    made = model([helper.make_node("Add", ["a", "b"], ["y"])], [value("a", ["n"]), value("b", ["m"])])
+    assert (
+        "graph.match_shape %b : (tensor<?xf32, #tw.enc<dims = [m]>>) -> tensor<?xf32, #tw.enc<dims = [n]>>"
+        in text_of(made)
+    )
+    context = make_context()
+    run = Interpreter(import_model(made, context), context)
+    x = np.ones(3, np.float32)
+    np.testing.assert_array_equal(run.call("main", [x, x])[0], [2, 2, 2])
+    with pytest.raises(DiagnosticError, match="operand has size 1 in dimension 0, expected n = 3"):
+        run.call("main", [x, x[:1]])
+
+
 def test_names_and_locations() -> None:
     made = model([helper.make_node("Relu", ["in:0"], ["out:0"], name="act/1")], [value("in:0", [4])], ["out:0"])
     module = import_model(made, make_context())

@@ -222,3 +222,31 @@ def test_old_broadcast() -> None:
 
     (found,) = interpret(made, [x])
     np.testing.assert_array_equal(found, x + numpy_helper.to_array(bias)[:, None])
+
+
+RECURRENT: list[tuple[str, int, dict[str, Any]]] = [
+    ("LSTM", 4, {"direction": "bidirectional"}),
+    ("GRU", 3, {"direction": "reverse", "linear_before_reset": 1}),
+    ("RNN", 1, {"activations": ["Relu"]}),
+]
+
+
+@pytest.mark.parametrize(("operator", "gates", "attributes"), RECURRENT)
+def test_recurrent(operator: str, gates: int, attributes: dict[str, Any]) -> None:
+    directions = 2 if attributes.get("direction") == "bidirectional" else 1
+    weights = {
+        "w": floats(directions, gates * 4, 3),
+        "r": floats(directions, gates * 4, 4),
+        "b": floats(directions, 2 * gates * 4),
+    }
+    node = helper.make_node(operator, ["x", "w", "r", "b"], ["y", "h"], hidden_size=4, **attributes)
+    made = model([node], [value("x", [5, "n", 3])], ["y", "h"], weights)
+    check(made, floats(5, 2, 3))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_grid_sample(mode: str, padding: str) -> None:
+    node = helper.make_node("GridSample", ["x", "g"], ["y"], mode=mode, padding_mode=padding, align_corners=1)
+    made = model([node], [value("x", [2, 3, "h", 5]), value("g", [2, 4, 6, 2])])
+    check(made, floats(2, 3, 4, 5), floats(2, 4, 6, 2), rtol=1e-4, atol=1e-5)
