@@ -14,7 +14,7 @@ from ....core.symbolic import SymExpr
 from ....dialects.graph.broadcasting import CompareOp, ModOp
 from ....dialects.graph.elementwise import CastOp
 from .builder import ComputeBody, TeBuilder
-from .elements import I1, Elem, is_float, is_unsigned
+from .elements import I1, Elem, accumulator_type, is_float, is_unsigned
 
 Function = Callable[..., Elem]
 
@@ -74,7 +74,9 @@ def float_remainder(e: ComputeBody, a: Elem, b: Elem) -> Elem:
     rest = e.select(rest >= y, rest - y, rest)
     finite = e.compare("eq", y, float("inf")) & (x < float("inf"))
     rest = e.select(finite, x, rest)
-    return e.cast(e.emit(math.CopySignOp(rest.value, e.cast(a, wide).value)), a.type)
+    signed = e.emit(math.CopySignOp(rest.value, e.cast(a, wide).value))
+    # The remainder of halves is a half: no rounding on the way, and processors convert in these steps.
+    return e.cast(e.cast(signed, accumulator_type(a.type)), a.type)
 
 
 def integer_power(e: ComputeBody, base: Elem, exponent: Elem) -> Elem:
