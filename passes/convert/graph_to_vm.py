@@ -73,7 +73,7 @@ from ...dialects.vm.ops import (
 from ...dialects.vm.ops import (
     ReturnOp as VmReturnOp,
 )
-from .symbol_binding import Emit, SymbolValues, bind_inputs, check_extent
+from .symbol_binding import Emit, SymbolValues, bind_inputs, check_extent, require_sizes
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,9 @@ class HostConversion:
         outputs: list[SSAValue] = []
         for number, value in enumerate(terminator.arguments):
             type = buffer_type(value.type)
-            op = OutputOp(number, self.symbols.sizes(self._known(terminator, free_symbols(type))), type)
+            names = self._known(terminator, free_symbols(type))
+            require_sizes(memref_shape_exprs(type), self.symbols, self.head.append)
+            op = OutputOp(number, self.symbols.sizes(names), type)
             self.head.append(op)
             outputs.append(op.result)
             root = self._root(value)
@@ -344,7 +346,9 @@ class HostConversion:
 
     def allocate(self, type: Attribute, op: Operation) -> SSAValue:
         """Memory for a tensor of ``op``."""
-        alloc = AllocOp(self.symbols.sizes(self._known(op, free_symbols(type))), type)
+        names = self._known(op, free_symbols(type))
+        require_sizes(memref_shape_exprs(type), self.symbols, self.head.append)
+        alloc = AllocOp(self.symbols.sizes(names), type)
         alloc.location = op.location
         self.top.append(alloc)
         return alloc.result

@@ -39,7 +39,7 @@ def _extract(to: HostConversion, op: ExtractOp) -> None:
 def _if(to: HostConversion, op: scf.IfOp) -> None:
     results = [_result(to, result, op) for result in op.results]
     branches = [_branch(to, region, results, op) for region in (op.true_region, op.false_region)]
-    to.emit(scf.IfOp(to.buffers[op.cond], [], *branches), op)
+    to.emit(scf.IfOp(to.buffers[op.cond], [], branches[0], branches[1]), op)
 
 
 def _branch(to: HostConversion, region: Region, results: Sequence[SSAValue], op: Operation) -> Region:

@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ...core.attributes import IndexMapAttr
 from ...core.diagnostics import emit_error
-from ...core.symbolic import SymExpr, const, sym
+from ...core.symbolic import SymExpr, bounds, const, sym, sym_max
 from ...dialects.vm.ops import CheckOp, DimOp, IndexOp
 
 Emit = Callable[[Operation], None]
@@ -28,6 +28,8 @@ class SymbolValues:
         self.values: dict[str, SSAValue] = {}
         self.origins: dict[str, tuple[str, int]] = {}
         """What bound each symbol, in words, and which dimension of it."""
+        self.required: set[SymExpr] = set()
+        """Sizes that are known not to be negative."""
         self._computed: dict[SymExpr, SSAValue] = {}
 
     def snapshot(self) -> tuple[dict[str, SSAValue], dict[str, tuple[str, int]]]:
@@ -84,11 +86,31 @@ def bind_inputs(
         for dim, extent in enumerate(extents)
     ]
     pending = [item for item in pending if not _bind_plain(item, symbols)]
+    for name in symbols.values:
+        what, dim = symbols.origins[name]
+        _require_positive(name, f"{_braced(what)} has {{a}} in dimension {dim}, which is '{name}'", symbols)
     for what, value, dim, extent in pending:
         found = _size(value, dim, symbols)
         if not symbols.known(extent):
             _bind_linear(function, what, dim, extent, found, symbols)
         check_extent(what, dim, extent, found, symbols, symbols.emit)
+
+
+def _require_positive(name: str, found: str, symbols: SymbolValues) -> None:
+    """A symbol is at least 1: passes rely on that. ``found`` says where the value {a} comes from."""
+    least = symbols.value(sym_max(sym(name), 1))
+    symbols.emit(CheckOp(symbols.values[name], least, f"{found}, expected at least {{b}}"))
+
+
+def require_sizes(extents: Sequence[SymExpr], symbols: SymbolValues, emit: Emit) -> None:
+    """Emit checks that sizes which might be negative (``n - 2`` where n is 1) are not."""
+    for extent in extents:
+        ranges: dict[str, tuple[int | None, int | None]] = dict.fromkeys(extent.symbols(), (1, None))
+        low, _ = bounds(extent, ranges)
+        if (low is None or low < 0) and extent not in symbols.required:
+            symbols.required.add(extent)
+            message = f"a dimension of size '{extent}' would be {{a}}: the inputs are too small"
+            emit(CheckOp(symbols.value(extent), symbols.value(sym_max(extent, 0)), message))
 
 
 def check_extent(
@@ -136,6 +158,8 @@ def _bind_linear(
     op = IndexOp(IndexMapAttr(len(names) + 1, [solved]), [*symbols.sizes(names), found])
     symbols.emit(op)
     symbols.bind(unknown[0], op.result, what, dim)
+    source = f"dimension {dim} of {_braced(what)}, which is '{extent}', makes '{unknown[0]}' {{a}}"
+    _require_positive(unknown[0], source, symbols)
 
 
 def _size(value: SSAValue, dim: int, symbols: SymbolValues) -> SSAValue:
