@@ -94,6 +94,8 @@ class LaneEmitter:
         self.values[old] = new
         if is_vector:
             self.vectors.add(new)
+        elif isinstance(new.type, IndexType):
+            self.renamed[self.space.name(old)] = self.space.var(new)
 
     # Indices.
 
