@@ -77,6 +77,9 @@ def count_of(e: ComputeBody, extents: Sequence[SymExpr], type_: Attribute) -> El
 
 def index_value(e: ComputeBody, expr: SymExpr, type_: Attribute) -> Elem:
     """An index expression as an element."""
+    expr = e.simplified(expr)
+    if expr.is_const():
+        return e.constant(expr.const_value(), type_)
     value = e.cast(e.index(expr), i64)
     return value if type_ == i64 else e.cast(value, type_)
 
