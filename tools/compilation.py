@@ -94,6 +94,7 @@ class Compilation:
     dump: Path | None = None
     reporter: Reporter = field(default_factory=Reporter)
     timings: Timings = field(default_factory=Timings)
+    _saved_resources: int = -1
 
     def run(
         self, module: ModuleOp, after: str, output: str | os.PathLike[str], *, loadable: bool = False
@@ -138,8 +139,18 @@ class Compilation:
         with self.timings.measure("dump"):
             path = self.dump / f"{name}.ir"
             path.write_text(print_module(module).rstrip("\n") + "\n", encoding="utf-8")
-            if not (self.dump / RESOURCES_FILE).exists():
-                self.context.resources.save(self.dump / RESOURCES_FILE)
+            if len(self.context.resources) != self._saved_resources:
+                self._save_resources(self.dump / RESOURCES_FILE)
+
+    def _save_resources(self, path: Path) -> None:
+        """Write the weights beside the dumps; a file that is there may be the one they are mapped from."""
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            self.context.resources.save(temporary)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        self._saved_resources = len(self.context.resources)
 
     def _finish(self, module: ModuleOp, output: str | os.PathLike[str], loadable: bool) -> None:
         self.reporter.stage("code")

@@ -122,6 +122,17 @@ def test_edits_of_a_level_are_compiled(levels: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(edited(x, bias), hidden @ WEIGHTS["w2"] + bias, rtol=1e-4, atol=1e-4)
 
 
+def test_dumps_into_a_used_folder_have_their_own_weights(levels: Path, tmp_path: Path) -> None:
+    for file in levels.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "weights.safetensors").write_bytes(b"of something else")
+    tilewright.compile(source(), output=tmp_path / "m.twm", dump_ir=tmp_path)
+    tilewright.resume(tmp_path / "02_fused.ir", output=tmp_path / "n.twm", dump_ir=tmp_path)
+    given = inputs(2)
+    for file in ("m.twm", "n.twm"):
+        np.testing.assert_allclose(tilewright.load(tmp_path / file)(*given), expected(*given), rtol=1e-4, atol=1e-4)
+
+
 def test_two_compiles_give_identical_bytes(levels: Path, tmp_path: Path) -> None:
     first = (levels.parent / "model.twm").read_bytes()
     tilewright.compile(source(), output=tmp_path / "again.twm")
