@@ -8,6 +8,7 @@ TARGETS: dict[str, str] = {
 PASSES: dict[str, str] = {
     "attach-schedules": "tilewright.targets.llvm.schedules.attach:AttachSchedulesPass",
     "attach-c-schedules": "tilewright.targets.c.schedules:AttachCSchedulesPass",
+    "convert-loop-to-c": "tilewright.targets.c.lower:ConvertLoopToCPass",
     "convert-loop-to-llvm": "tilewright.targets.llvm.lower:ConvertLoopToLLVMPass",
 }
 

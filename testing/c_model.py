@@ -3,8 +3,8 @@
     model = CModel.compile(Path("model.c"), flags=("-fsanitize=undefined",))
     (scores,) = model(images)
 
-The header's comments are read as a user reads them: which parameters are inputs and outputs, their element types and shapes,
-and which dimensions are parameters. So calls through this class check the documentation too.
+The header's comments are read as a user reads them: which parameters are inputs and outputs, their element types and
+shapes, and which dimensions are parameters. So calls through this class check the documentation too.
 """
 
 from __future__ import annotations

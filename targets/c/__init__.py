@@ -1,8 +1,8 @@
 """The C target: portable C99, one source file and its header per model.
 
-``pipeline.py`` is the target as the driver sees it, ``dialect.py`` the final level, ``lower.py`` (kernels) and ``host.py``
-(public functions) lead there, ``emit.py`` turns it into text and ``files.py`` writes that. The documentation of this folder as
-an example of a target is ``docs/targets.md``.
+``pipeline.py`` is the target as the driver sees it, ``dialect.py`` the final level; ``lower.py`` (kernels) and
+``host.py`` (public functions) lead there, ``emit.py`` turns it into text. ``docs/targets.md`` goes through this folder
+as an example of a target.
 """
 
 SYNTAX = f"{__name__}.syntax:FRAGMENT"

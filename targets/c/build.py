@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from xdsl.dialects.builtin import (
+    Float32Type,
+    Float64Type,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -25,20 +27,8 @@ from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
 from ...core.diagnostics import emit_error
-from .dialect import (
-    ArrayOp,
-    BinaryOp,
-    CallOp,
-    CastOp,
-    CompareOp,
-    ConstantOp,
-    ConstPointerType,
-    LoadOp,
-    PointerType,
-    SelectOp,
-    is_number,
-    is_scalar,
-)
+from .dialect import ArrayOp, BinaryOp, CallOp, CastOp, CompareOp, ConstantOp, LoadOp, SelectOp
+from .types import ConstPointerType, PointerType, is_number, is_scalar
 
 UI8 = IntegerType(8, Signedness.UNSIGNED)
 
@@ -67,7 +57,8 @@ def pointer_type(type: Attribute, op: Operation, const: bool = False) -> Attribu
 def width_of(type: Attribute) -> int:
     """Bits of an integer."""
     assert isinstance(type, IntegerType)
-    return type.width.data
+    width: int = type.width.data
+    return width
 
 
 def unsigned(type: Attribute) -> IntegerType:
@@ -118,7 +109,8 @@ class Builder:
         """A literal of any number type."""
         if isinstance(type, IntegerType):
             return self.integer(int(value), type)
-        return self.value(ConstantOp(FloatAttr(value, type)))  # type: ignore[arg-type]
+        assert isinstance(type, Float32Type | Float64Type)
+        return self.value(ConstantOp(FloatAttr(value, type)))
 
     def cast(self, value: SSAValue, type: Attribute) -> SSAValue:
         """``(type)value``; what has the type already stays."""
@@ -160,4 +152,14 @@ def erase_unused(function: Operation) -> None:
             Rewriter.erase_op(op)
 
 
-__all__ = ["UI8", "Builder", "erase_unused", "is_number", "pointer_type", "storage_type", "unsigned", "value_type", "width_of"]
+__all__ = [
+    "UI8",
+    "Builder",
+    "erase_unused",
+    "is_number",
+    "pointer_type",
+    "storage_type",
+    "unsigned",
+    "value_type",
+    "width_of",
+]

@@ -1,15 +1,15 @@
 """The ``c`` dialect: one operation per construct of C that the target writes, with C's types and C's rules.
 
-Types are builtin's: ``i32`` is ``int32_t``, ``ui32`` is ``uint32_t``, ``i1`` is ``bool``, ``f32`` is ``float``, ``f64`` is
-``double``; beside them ``!c.ptr<f32>`` (``float *``), ``!c.const_ptr<f32>`` (``const float *``), both with ``none`` for
-``void``, and ``!c.size`` (``size_t``). C promotes narrow integers and converts silently; here nothing does: arithmetic exists
-on ``i32``, ``i64``, ``ui32``, ``ui64`` and floats only, operands and result have one type, and every conversion is a
-``c.cast``. Signed arithmetic must not overflow, as in C; what wraps around is computed in unsigned types.
+Types are builtin's: ``i32`` is ``int32_t``, ``ui32`` is ``uint32_t``, ``i1`` is ``bool``, ``f32`` is ``float``, ``f64``
+is ``double``; beside them ``!c.ptr<f32>`` (``float *``), ``!c.const_ptr<f32>`` (``const float *``), both with ``none``
+for ``void``, and ``!c.size`` (``size_t``). C promotes narrow integers and converts silently; here nothing does:
+arithmetic exists on ``i32``, ``i64``, ``ui32``, ``ui64`` and floats only, operands and result have one type, and every
+conversion is a ``c.cast``. Signed arithmetic must not overflow, as in C; what wraps around is computed unsigned.
 
-A function's body is one block of structured code. Values are immutable; ``emit.py`` decides which of them are variables.
+A function's body is one block of structured code. Values are immutable; ``emit.py`` decides which are variables.
 
-Elsewhere: the pretty form of what has regions (``syntax.py``), the functions that ``c.call`` may name beside those of the
-module (``library.py``).
+Here: values, memory and calls. Elsewhere: types (``types.py``), functions and control flow (``structure.py``), the
+pretty form (``syntax.py``), the functions that ``c.call`` may name beside those of the module (``library.py``).
 """
 
 from __future__ import annotations
@@ -18,45 +18,38 @@ from collections.abc import Sequence
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     FlatSymbolRefAttrConstr,
     Float32Type,
     Float64Type,
     FloatAttr,
-    FunctionType,
     IntegerAttr,
     IntegerType,
     NoneType,
-    Signedness,
     StringAttr,
-    SymbolNameConstraint,
     SymbolRefAttr,
-    UnitAttr,
     i1,
     i64,
 )
-from xdsl.ir import Attribute, Block, Dialect, ParametrizedAttribute, Region, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
     AnyAttr,
+    BaseAttr,
     IRDLOperation,
     ParamAttrConstraint,
     VarConstraint,
-    irdl_attr_definition,
     irdl_op_definition,
-    irdl_to_attr_constraint,
     operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    opt_region_def,
     opt_result_def,
     prop_def,
-    region_def,
     result_def,
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoTerminator, Pure, SymbolOpInterface
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
+
+from .structure import BreakOp, ForeverOp, ForOp, FuncOp, IfOp, ReturnOp, TableOp
+from .types import ConstPointerType, Pointer, PointerType, SizeType, is_arithmetic, is_number, is_scalar
 
 FLOAT_OPERATORS = ("+", "-", "*", "/")
 INTEGER_OPERATORS = (*FLOAT_OPERATORS, "%", "&", "|", "^", "<<", ">>")
@@ -64,163 +57,8 @@ LOGICAL_OPERATORS = ("&&", "||")
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
-@irdl_attr_definition
-class PointerType(ParametrizedAttribute, TypeAttribute):
-    """``element *``: ``!c.ptr<f32>``; ``none`` is ``void``."""
-
-    name = "c.ptr"
-    element: Attribute
-
-
-@irdl_attr_definition
-class ConstPointerType(ParametrizedAttribute, TypeAttribute):
-    """``const element *``: ``!c.const_ptr<f32>``; ``none`` is ``void``."""
-
-    name = "c.const_ptr"
-    element: Attribute
-
-
-@irdl_attr_definition
-class SizeType(ParametrizedAttribute, TypeAttribute):
-    """``size_t``: ``!c.size``."""
-
-    name = "c.size"
-
-
-Pointer = PointerType | ConstPointerType
-
-
-def is_number(type: Attribute) -> bool:
-    """Whether values of the type are floats or integers of C."""
-    if isinstance(type, IntegerType):
-        return type.width.data in (8, 16, 32, 64) and (
-            type.signedness.data in (Signedness.SIGNLESS, Signedness.UNSIGNED)
-        )
-    return isinstance(type, Float32Type | Float64Type)
-
-
-def is_arithmetic(type: Attribute) -> bool:
-    """Whether C computes in the type: not in narrow integers, which it promotes."""
-    return is_number(type) and (not isinstance(type, IntegerType) or type.width.data >= 32)
-
-
-def is_scalar(type: Attribute) -> bool:
-    """A number, ``bool`` or ``size_t``."""
-    return is_number(type) or type == i1 or isinstance(type, SizeType)
-
-
 def _element(pointer: SSAValue) -> Attribute:
     return cast(Pointer, pointer.type).element
-
-
-@irdl_op_definition
-class FuncOp(IRDLOperation):
-    """A function; ``static`` ones are private to the file, the others make up the model's interface.
-
-    ``parameters`` are the names in the header (of a static function the arguments' own do), ``doc`` the comment before
-    it. Arguments that are pointers are ``restrict`` unless there is ``may_alias``.
-
-    Example: ``c.func static @kernel_add(%x: !c.const_ptr<f32>, %y: !c.ptr<f32>, %n: i64) { ... }``
-    """
-
-    name = "c.func"
-    sym_name = prop_def(SymbolNameConstraint())
-    function_type = prop_def(FunctionType)
-    static = opt_prop_def(UnitAttr)
-    may_alias = opt_prop_def(UnitAttr)
-    parameters = opt_prop_def(ArrayAttr[StringAttr])
-    doc = opt_prop_def(StringAttr)
-    body = region_def("single_block")
-    traits = traits_def(SymbolOpInterface(), NoTerminator())
-
-    def __init__(
-        self,
-        name: str,
-        type: FunctionType,
-        body: Region | None = None,
-        static: bool = True,
-        parameters: Sequence[str] | None = None,
-        doc: str | None = None,
-        may_alias: bool = False,
-    ) -> None:
-        super().__init__(
-            properties={
-                "sym_name": StringAttr(name),
-                "function_type": type,
-                "static": UnitAttr() if static else None,
-                "may_alias": UnitAttr() if may_alias else None,
-                "parameters": None if parameters is None else ArrayAttr([StringAttr(p) for p in parameters]),
-                "doc": None if doc is None else StringAttr(doc),
-            },
-            regions=[Region(Block(arg_types=list(type.inputs))) if body is None else body],
-        )
-
-    def verify_(self) -> None:
-        inputs, outputs = self.function_type.inputs.data, self.function_type.outputs.data
-        if tuple(self.body.block.arg_types) != inputs:
-            raise VerifyException("entry block disagrees with the function's type")
-        if len(outputs) > 1:
-            raise VerifyException(f"returns {len(outputs)} values, a function of C returns one at most")
-        if self.parameters is not None and len(self.parameters) != len(inputs):
-            raise VerifyException(f"names {len(self.parameters)} of {len(inputs)} parameters")
-        last = self.body.block.last_op
-        if outputs and not isinstance(last, ReturnOp):
-            raise VerifyException("must end with c.return")
-
-
-@irdl_op_definition
-class ReturnOp(IRDLOperation):
-    """``return value;``
-
-    Example: ``c.return %zero : i32``
-    """
-
-    name = "c.return"
-    value = opt_operand_def()
-    assembly_format = "($value^ `:` type($value))? attr-dict"
-
-    def __init__(self, value: SSAValue | None = None) -> None:
-        super().__init__(operands=[value])
-
-    def verify_(self) -> None:
-        function = self.parent_op()
-        while function is not None and not isinstance(function, FuncOp):
-            function = function.parent_op()
-        if function is None:
-            raise VerifyException("must be in a c.func")
-        found = [] if self.value is None else [self.value.type]
-        if found != list(function.function_type.outputs):
-            raise VerifyException("disagrees with the function's type")
-
-
-@irdl_op_definition
-class TableOp(IRDLOperation):
-    """``static const element name[count] = {...};``: number ``weight`` of the weights, in the order in which they first occur.
-
-    Example: ``c.table @weight_0 : 144 x f32 weight 0``
-    """
-
-    name = "c.table"
-    sym_name = prop_def(SymbolNameConstraint())
-    count = prop_def(IntegerAttr.constr(i64))
-    element = prop_def(Attribute)
-    weight = prop_def(IntegerAttr.constr(i64))
-    traits = traits_def(SymbolOpInterface())
-    assembly_format = "$sym_name `:` $count `x` $element `weight` $weight attr-dict"
-
-    def __init__(self, name: str, count: int, element: Attribute, weight: int) -> None:
-        super().__init__(
-            properties={
-                "sym_name": StringAttr(name),
-                "count": IntegerAttr(count, i64),
-                "element": element,
-                "weight": IntegerAttr(weight, i64),
-            }
-        )
-
-    def verify_(self) -> None:
-        if not is_number(self.element):
-            raise VerifyException(f"elements of type {self.element} have no C type")
 
 
 @irdl_op_definition
@@ -237,9 +75,7 @@ class AddressOfOp(IRDLOperation):
     assembly_format = "$table attr-dict `:` type($result)"
 
     def __init__(self, table: str, element: Attribute) -> None:
-        super().__init__(
-            properties={"table": SymbolRefAttr(table)}, result_types=[ConstPointerType(element)]
-        )
+        super().__init__(properties={"table": SymbolRefAttr(table)}, result_types=[ConstPointerType(element)])
 
 
 @irdl_op_definition
@@ -251,7 +87,7 @@ class ConstantOp(IRDLOperation):
 
     name = "c.constant"
     T: ClassVar = VarConstraint("T", AnyAttr())
-    value = prop_def(IntegerAttr.constr(T) | ParamAttrConstraint(FloatAttr, (AnyAttr(), T)))
+    value = prop_def(ParamAttrConstraint(IntegerAttr, (AnyAttr(), T)) | ParamAttrConstraint(FloatAttr, (AnyAttr(), T)))
     result = result_def(T)
     traits = traits_def(Pure())
     assembly_format = "$value attr-dict"
@@ -281,9 +117,7 @@ class BinaryOp(IRDLOperation):
     assembly_format = "$lhs $operator $rhs attr-dict `:` type($lhs)"
 
     def __init__(self, lhs: SSAValue, operator: str, rhs: SSAValue) -> None:
-        super().__init__(
-            operands=[lhs, rhs], properties={"operator": StringAttr(operator)}, result_types=[lhs.type]
-        )
+        super().__init__(operands=[lhs, rhs], properties={"operator": StringAttr(operator)}, result_types=[lhs.type])
 
     def verify_(self) -> None:
         type = self.result.type
@@ -296,7 +130,9 @@ class BinaryOp(IRDLOperation):
         else:
             raise VerifyException(f"C does not compute in {type}")
         if self.operator.data not in known:
-            raise VerifyException(f"unknown operator '{self.operator.data}' on {type}, expected one of {' '.join(known)}")
+            raise VerifyException(
+                f"unknown operator '{self.operator.data}' on {type}, expected one of {' '.join(known)}"
+            )
 
 
 @irdl_op_definition
@@ -333,7 +169,7 @@ class NegateOp(IRDLOperation):
     """
 
     name = "c.negate"
-    T: ClassVar = VarConstraint("T", irdl_to_attr_constraint(Float32Type | Float64Type))
+    T: ClassVar = VarConstraint("T", BaseAttr(Float32Type) | BaseAttr(Float64Type))
     value = operand_def(T)
     result = result_def(T)
     traits = traits_def(Pure())
@@ -385,7 +221,7 @@ class SelectOp(IRDLOperation):
 class CastOp(IRDLOperation):
     """``(T)value`` between numbers, ``bool`` and ``size_t``, or between pointers.
 
-    Integers are cut off, floats to integers must be in range. A cast to ``i1`` is no comparison with zero: use c.compare.
+    Integers are cut off, floats to integers must be in range. There is no cast to ``i1``: compare with zero.
 
     Example: ``%u = c.cast %a : i32 to ui32``
     """
@@ -416,7 +252,7 @@ class OffsetOp(IRDLOperation):
     """
 
     name = "c.offset"
-    T: ClassVar = VarConstraint("T", irdl_to_attr_constraint(PointerType | ConstPointerType))
+    T: ClassVar = VarConstraint("T", BaseAttr(PointerType) | BaseAttr(ConstPointerType))
     pointer = operand_def(T)
     index = operand_def(i64)
     result = result_def(T)
@@ -461,13 +297,13 @@ class ArrayOp(IRDLOperation):
         super().__init__(properties={"count": IntegerAttr(count, i64)}, result_types=[PointerType(element)])
 
     def verify_(self) -> None:
-        if self.count.value.data < 1 or not is_number(cast(PointerType, self.result.type).element):
+        if self.count.value.data < 1 or not is_number(self.result.type.element):
             raise VerifyException("holds at least one number")
 
 
 @irdl_op_definition
 class LoadOp(IRDLOperation):
-    """``pointer[index]``; with ``where``, ``condition ? pointer[index] : default`` where memory is read on the one side only.
+    """``pointer[index]``; with ``where``, ``condition ? pointer[index] : default``, which reads on one side only.
 
     Example: ``%v = c.load %p[%i] where %c else %zero : !c.const_ptr<f32>``
     """
@@ -528,57 +364,7 @@ class CallOp(IRDLOperation):
     assembly_format = "$callee `(` $arguments `)` attr-dict `:` functional-type($arguments, $result)"
 
     def __init__(self, callee: str, arguments: Sequence[SSAValue], result: Attribute | None = None) -> None:
-        super().__init__(
-            operands=[arguments], properties={"callee": SymbolRefAttr(callee)}, result_types=[result]
-        )
-
-
-@irdl_op_definition
-class ForOp(IRDLOperation):
-    """``for (int64_t i = 0; i < count; ++i) { body }``.
-
-    ``parallel`` says that iterations are independent: the loop is marked in the source for whoever wants to run it on
-    several cores.
-
-    Example: ``c.for %i to %n parallel { ... }``
-    """
-
-    name = "c.for"
-    count = operand_def(i64)
-    parallel = opt_prop_def(UnitAttr)
-    body = region_def("single_block")
-    traits = traits_def(NoTerminator())
-
-    def __init__(self, count: SSAValue, body: Region | None = None, parallel: bool = False) -> None:
-        super().__init__(
-            operands=[count],
-            properties={"parallel": UnitAttr() if parallel else None},
-            regions=[Region(Block(arg_types=[i64])) if body is None else body],
-        )
-
-    def verify_(self) -> None:
-        if list(self.body.block.arg_types) != [i64]:
-            raise VerifyException("body must have one i64 argument")
-
-
-@irdl_op_definition
-class IfOp(IRDLOperation):
-    """``if (condition) { body } else { orelse }``.
-
-    Example: ``c.if %c { ... } else { ... }``
-    """
-
-    name = "c.if"
-    condition = operand_def(i1)
-    body = region_def("single_block")
-    orelse = opt_region_def("single_block")
-    traits = traits_def(NoTerminator())
-
-    def __init__(self, condition: SSAValue, body: Region | None = None, orelse: Region | None = None) -> None:
-        super().__init__(
-            operands=[condition],
-            regions=[Region(Block()) if body is None else body, [] if orelse is None else [orelse]],
-        )
+        super().__init__(operands=[arguments], properties={"callee": SymbolRefAttr(callee)}, result_types=[result])
 
 
 C = Dialect(
@@ -603,6 +389,8 @@ C = Dialect(
         CallOp,
         ForOp,
         IfOp,
+        ForeverOp,
+        BreakOp,
     ],
     [PointerType, ConstPointerType, SizeType],
 )

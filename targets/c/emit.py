@@ -1,8 +1,8 @@
 """The ``c`` dialect as C99 text: a source file and the header with the model's interface.
 
-A value that is used once, in the block where it is made, is written where it is used; others become variables. So the text
-reads like C that somebody wrote. What the emitter does not know, operation, type, attribute or function, is an error: nothing
-is left out silently.
+A value that is used once, in the block where it is made, is written where it is used; others become variables. So the
+text reads like C that somebody wrote. What the emitter does not know, operation, type, attribute or function, is an
+error: nothing is left out silently.
 
 Elsewhere: expressions and their precedence (``emit_exprs.py``), names (``names.py``), the functions that may be called
 (``library.py``), weights as tables (``tables.py``).
@@ -18,24 +18,13 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
 from ...core.diagnostics import emit_error
-from .dialect import (
-    ArrayOp,
-    CallOp,
-    ConstantOp,
-    ForOp,
-    FuncOp,
-    IfOp,
-    LoadOp,
-    Pointer,
-    ReturnOp,
-    SizeType,
-    StoreOp,
-    TableOp,
-)
+from .dialect import ArrayOp, CallOp, ConstantOp, LoadOp, StoreOp
 from .emit_exprs import EXPRESSIONS, Expression, Expressions, declaration, type_name
 from .library import LIBRARY, helper
 from .names import RESERVED, Names, comment, string_literal
+from .structure import BreakOp, ForeverOp, ForOp, FuncOp, IfOp, ReturnOp, TableOp
 from .tables import table_text
+from .types import Pointer, SizeType
 
 MESSAGES_ATTRIBUTE = "c.messages"
 """Of the module: what the codes that public functions return mean, from code 1 on."""
@@ -58,11 +47,9 @@ class ModuleEmitter:
             if not isinstance(op, FuncOp | TableOp):
                 emit_error(op, "has no meaning at the top of a C file")
         names = Names(RESERVED)
-        self.names = {
-            op.sym_name.data: names.fresh(op.sym_name.data)
-            for op in (*self.tables, *self.functions)
-            if isinstance(op, TableOp) or op.static is not None
-        }
+        symbols = [op.sym_name.data for op in self.tables]
+        symbols += [op.sym_name.data for op in self.functions if op.static is not None]
+        self.names = {symbol: names.fresh(symbol) for symbol in symbols}
         self.names.update({op.sym_name.data: f"{prefix}_{op.sym_name.data}" for op in self._public()})
         self.helpers: dict[str, str] = {}
         self.headers: set[str] = set()
@@ -105,7 +92,11 @@ class ModuleEmitter:
             lines += [f"{self.signature(op, in_header=True)};", ""]
         messages = self._messages()
         if messages:
-            lines += ["/* What a code means that a function returned; NULL for a code that none returns.", " *", " * 0: done"]
+            lines += [
+                "/* What a code means that a function returned; NULL for a code that none returns.",
+                " *",
+                " * 0: done",
+            ]
             lines += [f" * {number}: {comment(text)}" for number, text in enumerate(messages, 1)]
             lines += [" */", f"const char *{self.prefix}_error(int32_t code);", ""]
         lines += ["#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {guard} */"]
@@ -118,7 +109,7 @@ class ModuleEmitter:
         yield "\n".join([f'#include "{header}"', "", *includes, ""]) + "\n"
         if self.parallel:
             yield (
-                "/* Stands before loops whose iterations are independent, such as _Pragma(\"omp parallel for\"). */\n"
+                '/* Stands before loops whose iterations are independent, such as _Pragma("omp parallel for"). */\n'
                 f"#ifndef {_PARALLEL_LOOP}\n#define {_PARALLEL_LOOP}\n#endif\n\n"
             )
         for text in self.helpers.values():
@@ -294,6 +285,16 @@ class FunctionEmitter:
             self.names.pop()
         self._line("}")
 
+    def _forever(self, op: ForeverOp) -> None:
+        self._line("for (;;) {")
+        self.names.push()
+        self._inside(op.body)
+        self.names.pop()
+        self._line("}")
+
+    def _break(self, op: BreakOp) -> None:
+        self._line("break;")
+
     def _inside(self, region: Region) -> None:
         self.depth += 1
         self._block(region.block)
@@ -307,4 +308,6 @@ _STATEMENTS: dict[type[Operation], Callable[[FunctionEmitter, Any], None]] = {
     ReturnOp: FunctionEmitter._return,
     ForOp: FunctionEmitter._for,
     IfOp: FunctionEmitter._if,
+    ForeverOp: FunctionEmitter._forever,
+    BreakOp: FunctionEmitter._break,
 }

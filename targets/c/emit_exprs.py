@@ -18,24 +18,31 @@ from .dialect import (
     CastOp,
     CompareOp,
     ConstantOp,
-    ConstPointerType,
     IsNullOp,
     LoadOp,
     NegateOp,
     NotOp,
     OffsetOp,
-    Pointer,
     SelectOp,
-    SizeType,
-    is_number,
 )
 from .library import C_TYPES, type_suffix
+from .types import ConstPointerType, Pointer, SizeType, is_number
 
 CHOICE, LOGIC, COMPARISON, BITS, SUM, PRODUCT, UNARY, PRIMARY = range(8)
 """How tightly an expression holds together. Bits and shifts are parenthesised within anything but comparisons."""
 _LEVELS = {
-    **{"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "%": PRODUCT},
-    **{"&&": LOGIC, "||": LOGIC, "&": BITS, "|": BITS, "^": BITS, "<<": BITS, ">>": BITS},
+    "+": SUM,
+    "-": SUM,
+    "*": PRODUCT,
+    "/": PRODUCT,
+    "%": PRODUCT,
+    "&&": LOGIC,
+    "||": LOGIC,
+    "&": BITS,
+    "|": BITS,
+    "^": BITS,
+    "<<": BITS,
+    ">>": BITS,
 }
 
 
@@ -67,9 +74,7 @@ def type_name(type: Attribute, op: Operation) -> str:
     return C_TYPES[type_suffix(type)]
 
 
-def declaration(
-    type: Attribute, name: str, op: Operation, *, restrict: bool = False, constant: bool = False
-) -> str:
+def declaration(type: Attribute, name: str, op: Operation, *, restrict: bool = False, constant: bool = False) -> str:
     """``const float *restrict name``; ``constant`` says that the variable itself does not change."""
     text = type_name(type, op)
     if not text.endswith("*"):

@@ -3,9 +3,10 @@
     int32_t <model>_run(const float *image, float *scores, void *workspace, int64_t n)
     size_t <model>_workspace_size(int64_t n)
 
-Parameters are the inputs, the outputs, the workspace if one is needed, and the dimensions of the inputs that are known only
-at run time: called by their symbol where it occurs first, ``<input>_dim<k>`` elsewhere. The function returns 0, or a code whose
-text ``<model>_error`` gives: 1 for a NULL pointer or a negative dimension, greater ones for dimensions that disagree.
+Parameters are the inputs, the outputs, the workspace if one is needed, and the dimensions of the inputs that are known
+only at run time: called by their symbol where it occurs first, ``<input>_dim<k>`` elsewhere. The function returns 0, or
+a code whose text ``<model>_error`` gives: 1 for a NULL pointer or a negative dimension, greater ones for dimensions
+that disagree.
 
 The program's storages lie in the workspace one after another. Nothing is allocated, there is no mutable global, so the
 function may run in several threads at once with a workspace each.
@@ -17,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from xdsl.dialects.builtin import FunctionType, IndexType, MemRefType, NoneType, i32, i64
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import FunctionType, IndexType, MemRefType, NoneType, i1, i32, i64
 from xdsl.dialects.func import FuncOp as EntryOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
@@ -30,22 +32,12 @@ from ...passes.convert.graph_to_vm import input_names, output_names
 from ...passes.vm.plan_memory import byte_size
 from ...passes.vm.weights import WeightSection
 from .build import UI8, Builder, erase_unused, pointer_type, storage_type
-from .dialect import (
-    AddressOfOp,
-    CallOp,
-    CastOp,
-    FuncOp,
-    IfOp,
-    IsNullOp,
-    OffsetOp,
-    PointerType,
-    ReturnOp,
-    SizeType,
-    TableOp,
-)
+from .dialect import AddressOfOp, CallOp, CastOp, IsNullOp, LoadOp, NotOp, OffsetOp
 from .lower import kernel_name
 from .lower_index import IndexLowering
 from .names import Names
+from .structure import BreakOp, ForeverOp, FuncOp, IfOp, ReturnOp, TableOp
+from .types import PointerType, SizeType
 
 INVALID_ARGUMENT = 1
 """The code for a pointer that is NULL or a dimension that is negative; checks have the codes after it."""
@@ -67,9 +59,7 @@ def public_name(entry: str) -> str:
     return "run" if entry == "main" else Names().fresh(entry)
 
 
-def lower_host(
-    entries: Sequence[EntryOp], kernels: Mapping[str, EntryOp], weights: WeightSection
-) -> HostProgram:
+def lower_host(entries: Sequence[EntryOp], kernels: Mapping[str, EntryOp], weights: WeightSection) -> HostProgram:
     """The functions of all entries; ``kernels`` are the functions that they may call."""
     program = HostProgram()
     numbers = {(w.offset, w.op.result.type): number for number, w in enumerate(weights.weights)}
@@ -127,7 +117,7 @@ class _Program:
     def __init__(self, interface: _Interface) -> None:
         self.interface = interface
         self.entry = interface.entry
-        self.storages = [op for op in self.entry.body.block.ops if isinstance(op, vm.StorageOp)]
+        self.storages = [op for op in self.entry.body.walk() if isinstance(op, vm.StorageOp)]
         self.used = const(0)
         """Bytes of the workspace that storages take so far."""
 
@@ -173,7 +163,7 @@ class _WorkspaceSize(_Program):
     def lower(self, name: str) -> FuncOp:
         block = Block(arg_types=[i64] * len(self.interface.dims))
         self.start(block)
-        for op in self.entry.body.block.ops:
+        for op in self.entry.body.walk():
             if not self.size_op(op) and isinstance(op, vm.StorageOp):
                 self.reserve(op)
         total = self.index.value(self.used)
@@ -212,7 +202,12 @@ class _Entry(_Program):
             *([_VOID] if self.storages else []),
             *[i64] * len(interface.dims),
         ]
-        names = [*interface.inputs, *interface.outputs, *(["workspace"] if self.storages else []), *interface.dims.values()]
+        names = [
+            *interface.inputs,
+            *interface.outputs,
+            *(["workspace"] if self.storages else []),
+            *interface.dims.values(),
+        ]
         block = Block(arg_types=types)
         self.start(block)
         for parameter, value in zip(names, block.args, strict=True):
@@ -220,17 +215,21 @@ class _Entry(_Program):
         self.arguments = dict(zip(names, block.args, strict=True))
         self.values.update(zip(entry.body.block.args, block.args))
         self._check_arguments()
-        for op in entry.body.block.ops:
+        self.ops(entry.body.block)
+        signature = FunctionType.from_lists(types, [i32])
+        function = FuncOp(name, signature, Region(block), False, names, self._doc(size_name))
+        erase_unused(function)
+        return function
+
+    def ops(self, block: Block) -> None:
+        """Lower the operations of a block, one after the other."""
+        for op in block.ops:
             self.build.location = op.location
             lower = _LOWERINGS.get(type(op))
             if lower is not None:
                 lower(self, op)
             elif not self.size_op(op):
                 emit_error(op, "has no code in a host program in C")
-        signature = FunctionType.from_lists(types, [i32])
-        function = FuncOp(name, signature, Region(block), False, names, self._doc(size_name))
-        erase_unused(function)
-        return function
 
     def _doc(self, size_name: str) -> str:
         lines = ["Runs the model; arrays are dense and row-major. Returns 0 or a code for ?_error.", ""]
@@ -267,9 +266,19 @@ def _check(entry: _Entry, op: vm.CheckOp) -> None:
     found, expected = entry.index.expression_of(op.found), entry.index.expression_of(op.expected)
     if found == expected:
         return
+    operator = "!="
+    if (least := _at_least(found, expected)) is not None:
+        operator, expected = "<", least
     entry.program.messages.append(op.message.data.format(a=found, b=expected))
-    differ = entry.build.compare(entry.index.value(found), "!=", entry.index.value(expected))
+    differ = entry.build.compare(entry.index.value(found), operator, entry.index.value(expected))
     entry.leave_if(differ, INVALID_ARGUMENT + len(entry.program.messages))
+
+
+def _at_least(found: SymExpr, expected: SymExpr) -> SymExpr | None:
+    """The other operand where ``found`` must be the larger one of itself and something."""
+    if expected.kind != "max" or found not in expected.args or len(expected.args) != 2:
+        return None
+    return next(arg for arg in expected.args if arg != found)
 
 
 def _constant(entry: _Entry, op: vm.ConstantOp) -> None:
@@ -308,6 +317,43 @@ def _view(entry: _Entry, op: vm.ViewOp) -> None:
     entry.values[op.result] = entry.values[op.source]
 
 
+def _load(entry: _Entry, op: vm.LoadOp) -> None:
+    """A boolean is a byte in memory."""
+    if op.result.type != i1:
+        emit_error(op, f"loads a value of type {op.result.type}, expected i1")
+    byte = entry.build.value(LoadOp(entry.values[op.source], entry.build.integer(0)))
+    entry.values[op.result] = entry.build.compare(byte, "!=", entry.build.integer(0, byte.type))
+
+
+def _if(entry: _Entry, op: scf.IfOp) -> None:
+    made = IfOp(entry.values[op.cond], orelse=Region(Block()) if op.false_region.blocks else None)
+    entry.build.add(made)
+    for old, new in ((op.true_region, made.body), (op.false_region, made.orelse)):
+        if new is not None:
+            with entry.build.inside(new.block):
+                entry.ops(old.block)
+
+
+def _while(entry: _Entry, op: scf.WhileOp) -> None:
+    made = ForeverOp()
+    entry.build.add(made)
+    condition = op.before_region.block.last_op
+    assert isinstance(condition, scf.ConditionOp)
+    with entry.build.inside(made.body.block):
+        entry.ops(op.before_region.block)
+        leaving = IfOp(entry.build.value(NotOp(entry.values[condition.condition])))
+        entry.build.add(leaving)
+        with entry.build.inside(leaving.body.block):
+            entry.build.add(BreakOp())
+        entry.ops(op.after_region.block)
+
+
+def _end_of_region(entry: _Entry, op: Operation) -> None:
+    """What follows is for the op around the region."""
+    if op.operands[1:] or (op.operands and isinstance(op, scf.YieldOp)):
+        emit_error(op, "passes values on, expected control flow over memory only")
+
+
 def _copy(entry: _Entry, op: vm.CopyOp) -> None:
     bytes = entry.build.cast(entry.index.value(entry.bytes_of(op.source.type, op.sizes)), SizeType())
     entry.build.add(CallOp("memcpy", [entry.values[op.target], entry.values[op.source], bytes]))
@@ -317,9 +363,7 @@ def _call(entry: _Entry, op: vm.CallOp) -> None:
     name = op.kernel.root_reference.data
     if name not in entry.kernels:
         emit_error(op, f"calls @{name}, for which there is no code")
-    arguments = [
-        entry.index.value_of(arg) if isinstance(arg.type, IndexType) else entry.values[arg] for arg in op.args
-    ]
+    arguments = [entry.index.value_of(arg) if isinstance(arg.type, IndexType) else entry.values[arg] for arg in op.args]
     entry.build.add(CallOp(kernel_name(name), arguments))
 
 
@@ -342,4 +386,9 @@ _LOWERINGS: dict[type[Operation], Callable[[_Entry, Any], None]] = {
     vm.CallOp: _call,
     vm.ReturnOp: _return,
     vm.AllocOp: _unplanned,
+    vm.LoadOp: _load,
+    scf.IfOp: _if,
+    scf.WhileOp: _while,
+    scf.YieldOp: _end_of_region,
+    scf.ConditionOp: _end_of_region,
 }

@@ -1,9 +1,9 @@
-"""The functions that generated code may call: those of C's library, and ours, which are written into the file that uses them.
+"""The functions that generated code may call: those of C's library, and ours, written into the file that uses them.
 
-Ours are families over types: ``tw_floordiv_i64``, ``tw_maximum_f32``, ``tw_f32_to_u8``. ``helper`` gives the text of one; what
-no family has is refused. They define what C leaves undefined, the way the reference interpreter does where it defines it: a
-division by zero gives 0, the smallest integer divided by -1 wraps around, a shift by the width or more gives what shifting bit by
-bit gives, a float converts to the nearest integer there is, and NaN to 0.
+Ours are families over types: ``tw_floordiv_i64``, ``tw_maximum_f32``, ``tw_f32_to_u8``. ``helper`` gives the text of
+one; what no family has is refused. They define what C leaves undefined, as the LLVM target does: a division by zero
+gives 0, the smallest integer divided by -1 wraps around, a shift by the width or more gives what shifting bit by bit
+gives, a float converts to the nearest integer there is, and NaN to 0.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def _known(match: re.Match[str], name: str) -> str | None:
 
 
 def _function(name: str, suffix: str, body: str) -> str:
-    """A function of one type; ``T`` in the body is the type, ``U`` the unsigned type that C computes in, ``W`` the width."""
+    """A function of one type: in the body, ``T`` is the type, ``W`` its width, ``N`` the unsigned type of that width,
+    ``U`` the unsigned type that C computes in.
+    """
     width = suffix[1:]
     words = {"T": C_TYPES[suffix], "W": width, "U": f"uint{max(32, int(width))}_t", "N": f"uint{width}_t"}
     text = re.sub(r"\b[TUWN]\b", lambda m: words[m[0]], body.strip("\n"))

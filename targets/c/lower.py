@@ -3,9 +3,9 @@
     func.func private @k(%x: memref<64xf32>, %y: memref<?xf32, #tw.dims<[n]>>, %n: index) attributes {tw.kernel, ...}
     --> c.func static @kernel_k(%x: !c.const_ptr<f32>, %y: !c.ptr<f32>, %n: i64)
 
-Expects kernels after the loop passes: loops of any kind (``vectorized`` and ``unrolled`` ones run serially, ``parallel`` ones
-keep a mark), loads, stores, index expressions, conditions, local buffers, and element arithmetic on scalars. Vectors are
-refused.
+Expects kernels after the loop passes: loops of any kind (``vectorized`` and ``unrolled`` ones run serially,
+``parallel`` ones keep a mark), loads, stores, index expressions, conditions, local buffers, and element arithmetic on
+scalars. Vectors are refused.
 
 Deliberately elsewhere: index expressions (``lower_index.py``), element arithmetic (``lower_ops.py``), public functions
 (``host.py``).
@@ -14,27 +14,52 @@ Deliberately elsewhere: index expressions (``lower_index.py``), element arithmet
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import func
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import ArrayAttr, FunctionType, IntegerAttr, MemRefType, StringAttr, i1, i64
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, IntegerAttr, MemRefType, ModuleOp, StringAttr, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ...core.attributes import memref_shape_exprs
 from ...core.diagnostics import emit_error
+from ...core.passes import ModulePass
 from ...core.symbolic import const
 from ...dialects.loop import ops as loop
 from .build import Builder, erase_unused, pointer_type, storage_type, value_type
-from .dialect import ArrayOp, ForOp, FuncOp, IfOp, LoadOp, StoreOp
+from .dialect import ArrayOp, LoadOp, StoreOp
 from .lower_index import IndexLowering, is_index
 from .lower_ops import ELEMENT_OPS
 from .names import identifier
+from .structure import ForOp, FuncOp, IfOp
+
+if TYPE_CHECKING:
+    from ...core.context import TilewrightContext
 
 KERNEL_ATTRIBUTE = "tw.kernel"
 MAY_ALIAS_ATTRIBUTE = "tw.may_alias"
 MAX_STACK_BYTES = 16 * 1024
 """Of the local buffers of one kernel: small devices have small stacks."""
+
+
+@dataclass(frozen=True)
+class ConvertLoopToCPass(ModulePass):
+    """Replaces every kernel of the module by a function of the `c` dialect; other functions stay.
+
+    func.func @k(%x: memref<4xf32>) attributes {tw.kernel} --> c.func static @kernel_k(%x: !c.ptr<f32>)
+    """
+
+    name = "convert-loop-to-c"
+
+    def apply(self, ctx: TilewrightContext, op: ModuleOp) -> None:
+        for kernel in list(op.ops):
+            if isinstance(kernel, func.FuncOp) and KERNEL_ATTRIBUTE in kernel.attributes:
+                block = kernel.parent_block()
+                assert block is not None
+                block.insert_op_before(lower_kernel(kernel), kernel)
+                kernel.detach()  # type: ignore[no-untyped-call]
+                kernel.erase(safe_erase=False)
 
 
 def kernel_name(name: str) -> str:
@@ -51,6 +76,10 @@ def lower_kernel(kernel: func.FuncOp) -> FuncOp:
     indices = [argument for argument in arguments if is_index(argument)]
     if len(indices) != len(names):
         emit_error(kernel, f"has {len(indices)} index arguments for {len(names)} symbols")
+    for op in kernel.body.walk():
+        for result in op.results:
+            if not isinstance(result.type, MemRefType):
+                value_type(result.type, op)
     types = kernel_types(kernel)
     block = Block(arg_types=types)
     lowering = KernelLowering(Builder(block, kernel))
@@ -113,8 +142,6 @@ class KernelLowering:
             self.values[source] = value
 
     def _element(self, op: Operation, lower: Callable[..., SSAValue]) -> None:
-        for value in (*op.operands, *op.results):
-            value_type(value.type, op)
         if isinstance(op, ConstantOp) and is_index(op.result):
             assert isinstance(op.value, IntegerAttr)
             self.index.bind_expression(op.result, const(op.value.value.data))
@@ -122,7 +149,6 @@ class KernelLowering:
         self._define(op.results[0], lower(self.build, op, [self.value(operand) for operand in op.operands]))
 
     def _index(self, op: loop.IndexOp) -> None:
-        value_type(op.result.type, op)
         self.index.bind_expression(op.result, self.index.resolve(op.map, op.args)[0])
 
     # Memory. Booleans are bytes there.
@@ -137,7 +163,6 @@ class KernelLowering:
         return None if op.where is None else self.index.condition(self.index.resolve(op.where, op.args))
 
     def _load(self, op: loop.LoadOp) -> None:
-        value_type(op.result.type, op)
         condition = self._condition(op)
         default = None if condition is None or op.default is None else self._stored(self.value(op.default), op)
         pointer, index = self._place(op)
@@ -153,7 +178,6 @@ class KernelLowering:
         return self.build.cast(value, storage_type(value.type, op))
 
     def _store(self, op: loop.StoreOp) -> None:
-        value_type(op.value.type, op)
         condition = self._condition(op)
         if condition is None:
             self._write(op)
@@ -176,7 +200,7 @@ class KernelLowering:
             count = count * extent
         if not count.is_const():
             emit_error(op, f"has {count} elements, expected a constant number for a local buffer")
-        element = storage_type(op.result.type.element_type, op)  # type: ignore[attr-defined]
+        element = storage_type(op.result.type.element_type, op)
         self._stack_bytes += count.const_value() * max(1, element.bitwidth // 8)  # type: ignore[attr-defined]
         if self._stack_bytes > MAX_STACK_BYTES:
             emit_error(op, f"brings local buffers to {self._stack_bytes} bytes, expected at most {MAX_STACK_BYTES}")

@@ -1,7 +1,7 @@
 """Index expressions as arithmetic on ``int64_t``.
 
-Loop IR keeps indices exact, as expressions over loop variables, data-dependent indices and the kernel's symbols; here they
-become C's arithmetic. Ranges of the variables decide whether a division may be C's own, which rounds to zero.
+Loop IR keeps indices exact, as expressions over loop variables, data-dependent indices and the kernel's symbols; here
+they become C's arithmetic. Ranges of the variables decide whether a division may be C's own, which rounds to zero.
 """
 
 from __future__ import annotations

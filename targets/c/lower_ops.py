@@ -1,8 +1,8 @@
 """Element arithmetic: ``arith`` and ``math`` operations in the ``c`` dialect.
 
-``ELEMENT_OPS`` is one table from operation name to a function ``(builder, op, operands) -> result``, over scalars. Where C
-leaves a result undefined that the reference interpreter defines (overflow, division by zero, shifts too far, conversions out
-of range), the code here defines it; longer pieces are functions of ``library.py``.
+``ELEMENT_OPS`` is one table from operation name to a function ``(builder, op, operands) -> result``, over scalars.
+Where C leaves a result undefined (overflow, division by zero, shifts too far, conversions out of range), the code here
+defines it, as the LLVM target does; longer pieces are functions of ``library.py``.
 
 Deliberately elsewhere: memory and control flow (``lower.py``), index expressions (``lower_index.py``).
 """

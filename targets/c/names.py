@@ -6,13 +6,13 @@ import re
 
 from .library import LIBRARY
 
-_KEYWORDS = (
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
-    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof "
-    "bool true false and or not xor class new delete this template namespace private public protected operator "
-    "I NULL NAN INFINITY EOF main errno assert"
-).split()
-RESERVED = frozenset([*_KEYWORDS, *LIBRARY])
+_KEYWORDS = """
+    auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof
+    bool true false and or not xor class new delete this template namespace private public protected operator
+    I NULL NAN INFINITY EOF main errno assert
+"""
+RESERVED = frozenset(_KEYWORDS.split()) | frozenset(LIBRARY)
 """What no variable is called: keywords of C and C++, macros, and functions that the code may call."""
 
 

@@ -86,20 +86,18 @@ def lower_module(module: ModuleOp, weights: WeightSection, progress: Progress) -
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
     entries = [op for op in functions.values() if op.body.blocks and is_entry(op)]
     called = Counter(op.kernel.root_reference.data for op in module.walk() if isinstance(op, CallOp))
-    program = lower_host(entries, functions, weights)
     kernels = []
     for number, name in enumerate(called):
         progress("kernel", number, len(called))
         kernels.append(lower_kernel(functions[name]))
+    program = lower_host(entries, functions, weights)
     lowered = ModuleOp([*program.tables.values(), *kernels, *program.functions])
     messages = [INVALID_ARGUMENT_MESSAGE, *program.messages]
     lowered.attributes[MESSAGES_ATTRIBUTE] = ArrayAttr([StringAttr(text) for text in messages])
     return lowered
 
 
-def weight_bytes(
-    weights: WeightSection, module: ModuleOp, context: TilewrightContext
-) -> Iterator[memoryview | bytes]:
+def weight_bytes(weights: WeightSection, module: ModuleOp, context: TilewrightContext) -> Iterator[memoryview | bytes]:
     """The bytes of each weight; the section has padding before each."""
     for number, piece in enumerate(weights.chunks(module, context)):
         if number % 2:

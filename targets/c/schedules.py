@@ -3,10 +3,10 @@
     for i: for j: for k: C[i, j] += a[k] * b[k, j]         for i: local c[j]; for k: for j: c[j] += a[k] * b[k, j]
     for i: for j: D[i, j] = f(C[i, j])               -->          for j: D[i, j] = f(c[j])
 
-A reduction sums up in a local buffer, and what is computed from its results alone follows at once: no intermediate array goes
-through memory, and the workspace is smaller. The buffer is a row of results where the elements read lie side by side along the
-row, so that C compilers find independent sums and vectors without reordering one; elsewhere it is one number. Tiles, threads and
-vector types are left out: they depend on the machine.
+A reduction sums up in a local buffer, and what is computed from its results alone follows at once: no intermediate
+array goes through memory, and the workspace is smaller. The buffer is a row of results where the elements read lie side
+by side along the row, so that C compilers find independent sums and vectors without reordering one; elsewhere it is one
+number. Tiles, threads and vector types are left out: they depend on the machine.
 """
 
 from __future__ import annotations

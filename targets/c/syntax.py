@@ -1,29 +1,31 @@
 """Pretty syntax of the ``c`` dialect where ``assembly_format`` cannot say it.
 
-    c.func static @kernel(%x: !c.const_ptr<f32>, %y: !c.ptr<f32>, %n: i64) {
-      c.for %i to %n parallel {
-        %c = c.compare %i "<" %n : i64
-        %v = c.load %x[%i] where %c else %zero : !c.const_ptr<f32>
-        c.if %c {
-          c.store %v, %y[%i] : !c.ptr<f32>
-        } else {
-        }
-      }
+c.func static @kernel(%x: !c.const_ptr<f32>, %y: !c.ptr<f32>, %n: i64) {
+  c.for %i to %n parallel {
+    %c = c.compare %i "<" %n : i64
+    %v = c.load %x[%i] where %c else %zero : !c.const_ptr<f32>
+    c.if %c {
+      c.store %v, %y[%i] : !c.ptr<f32>
+    } else {
     }
+  }
+}
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from xdsl.dialects.builtin import FunctionType, StringAttr, UnitAttr, i1, i64
+from xdsl.dialects.builtin import FunctionType, UnitAttr, i1, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from ...text.builder import Builder, Operand
 from ...text.driver import Token
 from ...text.fragment import Fragment, OpSyntax
 from ...text.printer import Printer
-from .dialect import ForOp, FuncOp, IfOp, LoadOp, Pointer, StoreOp
+from .dialect import LoadOp, StoreOp
+from .structure import ForOp, FuncOp, IfOp
+from .types import Pointer
 
 Attributes = dict[str, Attribute]
 _FUNC_WORDS = ("static", "may_alias")
@@ -78,7 +80,7 @@ def print_func(p: Printer, op: FuncOp) -> None:
     p.print_string(f"({', '.join(arguments)})")
     for result in op.function_type.outputs:
         p.print_string(f" -> {p.attribute_text(result)}")
-    written = {key: op.properties[key] for key in ("parameters", "doc") if key in op.properties}
+    written: Attributes = {key: op.properties[key] for key in ("parameters", "doc") if key in op.properties}
     p.print_op_attributes({**written, **op.attributes}, print_keyword=True)
     p.print_string(" ")
     _print_region(p, op.body)

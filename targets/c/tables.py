@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .dialect import TableOp
 from .emit_exprs import float_literal, integer_literal, type_name
 from .library import type_suffix
+from .structure import TableOp
 
 _PER_LINE = 8
 _LINES_PER_PIECE = 512

@@ -1,4 +1,4 @@
-"""Kernels in C against the reference interpreter: every element operation on values that hurt, and every kind of access.
+"""Kernels in C against the reference interpreter: each element operation on values that hurt, every kind of access.
 
 The kernels of one test are functions of one C file, compiled with all warnings as errors and the undefined-behaviour
 sanitizer, so that what C leaves undefined is found.
@@ -31,7 +31,7 @@ SANITIZED = ("-fsanitize=undefined", "-fno-sanitize-recover=undefined", "-static
 
 def kernel(text: str) -> FuncOp:
     found = next(op for op in parse_module(text, context=make_context()).ops if isinstance(op, FuncOp))
-    found.detach()
+    found.detach()  # type: ignore[no-untyped-call]
     return found
 
 
@@ -86,7 +86,7 @@ func.func private @{name}({arguments}) attributes {{tw.kernel, symbols = [], num
 DTYPES = {
     **{f"i{w}": np.dtype(f"i{w // 8}") for w in (8, 16, 32, 64)},
     **{f"ui{w}": np.dtype(f"u{w // 8}") for w in (8, 16, 32, 64)},
-    **{"i1": np.dtype(bool), "f32": np.dtype("f4"), "f64": np.dtype("f8")},
+    "i1": np.dtype(bool), "f32": np.dtype("f4"), "f64": np.dtype("f8"),
 }
 RANDOM = np.random.default_rng(7)
 
@@ -104,7 +104,9 @@ def integers(type: str) -> np.ndarray:
 
 
 def floats(type: str) -> np.ndarray:
-    special = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 1e30, -1e30, np.inf, -np.inf, np.nan, 300.0, -70000.0])
+    special = np.array(
+        [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 1e30, -1e30, np.inf, -np.inf, np.nan, 300.0, -70000.0]
+    )
     anything = (RANDOM.standard_normal(64) * 8).astype(DTYPES[type])
     anything[:40] = RANDOM.choice(special, 40).astype(DTYPES[type])
     return anything
@@ -132,27 +134,36 @@ NO_FASTMATH = "<{fastmath = #arith.fastmath<none>}>"
 def cases() -> list[Case]:
     found: list[Case] = []
     for t in ("i1", "i8", "i16", "i32", "i64"):
-        found += [Case(f"arith.{op}", (t, t), t, NO_OVERFLOW if op in ("addi", "subi", "muli") else "") for op in INTEGER]
+        found += [
+            Case(f"arith.{op}", (t, t), t, NO_OVERFLOW if op in ("addi", "subi", "muli") else "") for op in INTEGER
+        ]
         found += [Case("arith.cmpi", (t, t), "i1", f"<{{predicate = {p} : i64}}>") for p in range(10)]
         found += [Case("arith.select", ("i1", t, t), t)]
     for t in ("i8", "i16", "i32", "i64"):
         found += [Case(f"arith.{op}", (t, t), t) for op in DIVISION]
         width = int(t[1:])
         amounts = (np.arange(64) % width).astype(DTYPES[t])
-        found += [Case(f"arith.{op}", (t, t), t, NO_OVERFLOW if op == "shli" else "", values=(integers(t), amounts)) for op in SHIFTS]
+        found += [
+            Case(f"arith.{op}", (t, t), t, NO_OVERFLOW if op == "shli" else "", values=(integers(t), amounts))
+            for op in SHIFTS
+        ]
         found += [Case("math.absi", (t,), t)]
-        small = RANDOM.integers(-5, 6, 64).astype(DTYPES[t])
-        found += [Case("math.ipowi", (t, t), t, values=(small, np.abs(small[::-1])))]
+        bases = RANDOM.integers(-5, 6, 64).astype(DTYPES[t])
+        found += [Case("math.ipowi", (t, t), t, values=(bases, np.abs(bases[::-1])))]
         found += [Case("builtin.unrealized_conversion_cast", (t,), f"u{t}")]
         found += [Case("builtin.unrealized_conversion_cast", (f"u{t}",), t)]
     for t in ("f32", "f64"):
         found += [Case(f"arith.{op}", (t, t), t, NO_FASTMATH) for op in FLOAT]
         found += [Case("arith.negf", (t,), t, NO_FASTMATH), Case("arith.select", ("i1", t, t), t)]
-        found += [Case("arith.cmpf", (t, t), "i1", f"<{{predicate = {p} : i64, fastmath = #arith.fastmath<none>}}>") for p in range(16)]
+        found += [
+            Case("arith.cmpf", (t, t), "i1", f"<{{predicate = {p} : i64, fastmath = #arith.fastmath<none>}}>")
+            for p in range(16)
+        ]
         found += [Case(f"math.{op}", (t,), t, NO_FASTMATH) for op in EXACT_MATH]
         small = 1e-6 if t == "f32" else 1e-14
         found += [
-            Case(f"math.{op}", (t,), t, NO_FASTMATH, 4 * small, (between(low, high, t),)) for op, (low, high) in MATH.items()
+            Case(f"math.{op}", (t,), t, NO_FASTMATH, 4 * small, (between(low, high, t),))
+            for op, (low, high) in MATH.items()
         ]
         two = (between(-3, 3, t), between(3, -2, t))
         found += [Case(f"math.{op}", (t, t), t, NO_FASTMATH, 4 * small, two) for op in ("atan2", "copysign")]

@@ -18,7 +18,8 @@ X = "tensor<?x4xf32, #tw.enc<dims = [n]>>"
 FLAT = "tensor<?xf32, #tw.enc<dims = [n * 4]>>"
 # (x + y) @ w flattened; n is the size of both inputs.
 TEXT = f"""
-func.func @main(%x: {X} {{tw.name = "x"}}, %y: {X} {{tw.name = "the /* other */"}}) -> ({FLAT} {{tw.name = "flat"}}, {X}) {{
+func.func @main(%x: {X} {{tw.name = "x"}}, %y: {X} {{tw.name = "the /* other */"}})
+    -> ({FLAT} {{tw.name = "flat"}}, {X}) {{
   %w = graph.constant dense_resource<w> : tensor<4x4xf32>
   %0 = graph.add %x, %y : ({X}, {X}) -> {X}
   %1 = graph.matmul %0, %w : ({X}, tensor<4x4xf32>) -> {X}
@@ -75,7 +76,17 @@ def test_digits_under_the_address_sanitizer(gcc: str, digits: Path) -> None:
 
 
 def test_header_is_cplusplus_too(gcc: str, digits: Path) -> None:
-    command = [gcc, "-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", str(digits.with_suffix(".h"))]
+    command = [
+        gcc,
+        "-x",
+        "c++",
+        "-std=c++11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fsyntax-only",
+        str(digits.with_suffix(".h")),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "cc1plus" in done.stderr:
         pytest.skip("this gcc has no C++ compiler")
@@ -145,7 +156,8 @@ def test_weights_are_exact(gcc: str, compile_text: Callable[..., Path]) -> None:
     special = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-45, 3.4e38, 0.1, -1.5, 1 / 3], np.float32)
     big = np.array([-(2**63), 2**63 - 1, 0], np.int64)
     text = """
-func.func @main(%x: tensor<9xf32> {tw.name = "x"}, %k: tensor<3xi64> {tw.name = "k"}) -> (tensor<9xf32>, tensor<3xi64>) {
+func.func @main(%x: tensor<9xf32> {tw.name = "x"}, %k: tensor<3xi64> {tw.name = "k"})
+    -> (tensor<9xf32>, tensor<3xi64>) {
   %a = graph.constant dense_resource<a> : tensor<9xf32>
   %b = graph.constant dense_resource<b> : tensor<3xi64>
   %0 = graph.mul %x, %a : (tensor<9xf32>, tensor<9xf32>) -> tensor<9xf32>
@@ -166,3 +178,41 @@ def test_a_warning_is_an_error(gcc: str, tmp_path: Path) -> None:
     path.write_text("int f(long x);\nint f(long x) { return x; }\n")
     with pytest.raises(CompilerError, match="conversion"):
         compile_library(path)
+
+
+V = "tensor<?xf32, #tw.enc<dims = [n]>>"
+# if (f) r = relu(x) else r = x; then k times r = r + x.
+CONTROL = f"""
+func.func @main(%f: tensor<i1> {{tw.name = "f"}}, %x: {V} {{tw.name = "x"}}, %k: tensor<i64> {{tw.name = "k"}})
+    -> {V} {{
+  %c = tensor.extract %f[] : tensor<i1>
+  %r = scf.if %c -> ({V}) {{
+    %a = graph.relu %x : ({V}) -> {V}
+    scf.yield %a : {V}
+  }} else {{
+    scf.yield %x : {V}
+  }}
+  %zero = graph.constant dense<0> : tensor<i64>
+  %one = graph.constant dense<1> : tensor<i64>
+  %i, %p = scf.while (%i0 = %zero, %p0 = %r) : (tensor<i64>, {V}) -> (tensor<i64>, {V}) {{
+    %less = graph.compare %i0, %k {{predicate = "lt"}} : (tensor<i64>, tensor<i64>) -> tensor<i1>
+    %go = tensor.extract %less[] : tensor<i1>
+    scf.condition(%go) %i0, %p0 : tensor<i64>, {V}
+  }} do {{
+  ^bb0(%i1: tensor<i64>, %p1: {V}):
+    %i2 = graph.add %i1, %one : (tensor<i64>, tensor<i64>) -> tensor<i64>
+    %s = graph.add %p1, %x : ({V}, {V}) -> {V}
+    scf.yield %i2, %s : tensor<i64>, {V}
+  }}
+  func.return %p : {V}
+}}
+"""
+
+
+def test_branches_and_loops_over_tensors(gcc: str, compile_text: Callable[..., Path]) -> None:
+    model = CModel.compile(compile_text(CONTROL))
+    for flag in (True, False):
+        for steps in (0, 1, 5):
+            x = np.random.default_rng(steps).standard_normal(9).astype(np.float32)
+            (found,) = model(np.array(flag), x, np.array(steps))
+            np.testing.assert_allclose(found, (np.maximum(x, 0) if flag else x) + steps * x, rtol=1e-5)
