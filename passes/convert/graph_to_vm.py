@@ -30,20 +30,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     FunctionType,
-    IntegerAttr,
     ModuleOp,
     StringAttr,
     TensorType,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
-from xdsl.traits import SymbolTable
 
 from ...core.attributes import (
     IndexMapAttr,
@@ -56,14 +53,12 @@ from ...core.attributes import (
 from ...core.context import TilewrightContext
 from ...core.diagnostics import emit_error
 from ...core.passes import ModulePass
-from ...core.symbolic import SymExpr, sym
 from ...dialects.graph.base import FusionKind, GraphOp
 from ...dialects.graph.structure import CallOp as GraphCallOp
 from ...dialects.graph.structure import ConstantOp as GraphConstantOp
 from ...dialects.graph.structure import MatchShapeOp
 from ...dialects.vm.ops import (
     AllocOp,
-    CallOp,
     ConstantOp,
     CopyOp,
     OutputOp,
@@ -188,6 +183,7 @@ class HostConversion:
 
     def convert(self, op: Operation) -> None:
         """Append what one op becomes."""
+        from .graph_to_vm_calls import convert_call
         from .graph_to_vm_control import CONTROL
 
         if isinstance(op, GraphConstantOp | ReturnOp):
@@ -196,7 +192,7 @@ class HostConversion:
             control(self, op)
             return
         if isinstance(op, GraphCallOp):
-            self._call(op)
+            convert_call(self, op)
         elif isinstance(op, MatchShapeOp):
             self.buffers[op.result] = self.view(self.buffer(op.input), buffer_type(op.result.type), op)
         elif isinstance(op, GraphOp) and op.fusion_kind is FusionKind.VIEW:
@@ -213,7 +209,7 @@ class HostConversion:
         outputs: list[SSAValue] = []
         for number, value in enumerate(terminator.arguments):
             type = buffer_type(value.type)
-            names = self._known(terminator, free_symbols(type))
+            names = self.known(terminator, free_symbols(type))
             require_sizes(memref_shape_exprs(type), self.symbols, self.head.append)
             op = OutputOp(number, self.symbols.sizes(names), type)
             self.head.append(op)
@@ -250,7 +246,7 @@ class HostConversion:
     def view(self, source: SSAValue, type: Attribute, origin: Operation) -> SSAValue:
         if source.type == type:
             return source
-        op = ViewOp(source, self.symbols.sizes(self._known(origin, free_symbols(type))), type)
+        op = ViewOp(source, self.symbols.sizes(self.known(origin, free_symbols(type))), type)
         self.emit(op, origin)
         return op.result
 
@@ -258,10 +254,10 @@ class HostConversion:
         """The memref of a tensor; a constant is taken as it is."""
         owner = value.owner
         if isinstance(owner, GraphConstantOp):
-            return self._constant(owner, layout_of(value.type), buffer_type(value.type))
+            return self.constant(owner, layout_of(value.type), buffer_type(value.type))
         return self.buffers[value]
 
-    def _constant(self, op: GraphConstantOp, packed: IndexMapAttr | None, type: Attribute) -> SSAValue:
+    def constant(self, op: GraphConstantOp, packed: IndexMapAttr | None, type: Attribute) -> SSAValue:
         if packed is not None and packed.is_identity:
             packed = None
         key = (op.value, packed, type)
@@ -282,71 +278,28 @@ class HostConversion:
         what = f"tensor '{op.result.name_hint}'" if op.result.name_hint else "a tensor"
         unbound = []
         for dim, (found, claimed) in enumerate(pairs):
-            self._known(op, sorted(found.symbols()))
+            self.known(op, sorted(found.symbols()))
             if claimed.kind == "sym" and claimed.name not in self.symbols.values:
                 self.symbols.bind(claimed.name, self.symbols.value(found), what, dim)
             else:
                 unbound.append((dim, found, claimed))
         for dim, found, claimed in unbound:
-            self._known(op, sorted(claimed.symbols()))
+            self.known(op, sorted(claimed.symbols()))
             if found != claimed:
                 check_extent(what, dim, claimed, self.symbols.value(found), self.symbols, check)
 
-    def _known(self, op: Operation, names: Sequence[str]) -> Sequence[str]:
+    def known(self, op: Operation, names: Sequence[str]) -> Sequence[str]:
+        """The names, if all of them are bound."""
         for name in names:
             if name not in self.symbols.values:
                 emit_error(op, f"uses the symbol '{name}', which no input and no graph.match_shape binds")
         return names
 
-    # Kernel calls.
-
-    def _call(self, op: GraphCallOp) -> None:
-        kernel = SymbolTable.lookup_symbol(self.module, op.callee)
-        if not isinstance(kernel, FuncOp):
-            emit_error(op, f"calls {op.callee}, which is no function of the module")
-        expected = list(kernel.function_type.inputs)
-        num_inputs, num_outputs = _count(kernel, "num_inputs"), _count(kernel, "num_outputs")
-        workspaces, symbols = _count(kernel, "num_workspaces"), _symbols(kernel)
-        if num_inputs + num_outputs + workspaces + len(symbols) != len(expected):
-            emit_error(kernel, f"has {len(expected)} arguments, which its attributes do not account for")
-        if num_inputs != len(op.arguments) or num_outputs != len(op.results):
-            emit_error(op, f"has {len(op.arguments)} inputs, kernel {op.callee} takes {num_inputs}")
-        args = self._inputs(op, kernel, expected[:num_inputs])
-        args += [self._destination(result, op) for result in op.results]
-        values = self._solve(op, symbols, expected, args)
-        for type in expected[num_inputs + num_outputs : num_inputs + num_outputs + workspaces]:
-            args.append(self._workspace(type, values, op))
-        args += [self.symbols.value(values[name]) for name in symbols]
-        self.emit(CallOp(op.callee.root_reference.data, args), op)
-
-    def _inputs(self, op: GraphCallOp, kernel: FuncOp, expected: Sequence[Attribute]) -> list[SSAValue]:
-        packed = _packed(kernel)
-        args: list[SSAValue] = []
-        for number, (value, type) in enumerate(zip(op.arguments, expected)):
-            map = packed.get(number)
-            owner = value.owner
-            if map is None:
-                args.append(self.buffer(value))
-            elif isinstance(owner, GraphConstantOp):
-                layout = layout_of(value.type)
-                args.append(self._constant(owner, map if layout is None else map.compose(layout), type))
-            else:
-                emit_error(op, f"argument {number} must be a constant: kernel {op.callee} wants it packed")
-        return args
-
-    def _destination(self, result: SSAValue, op: Operation) -> SSAValue:
-        type = buffer_type(result.type)
-        output = self.destinations.get(result)
-        if output is not None:
-            self.buffers[result] = self.view(output, type, op)
-        else:
-            self.buffers[result] = self.allocate(type, op)
-            self.buffers[result].name_hint = result.name_hint
-        return self.buffers[result]
+    # What the parts of the conversion share.
 
     def allocate(self, type: Attribute, op: Operation) -> SSAValue:
         """Memory for a tensor of ``op``."""
-        names = self._known(op, free_symbols(type))
+        names = self.known(op, free_symbols(type))
         require_sizes(memref_shape_exprs(type), self.symbols, self.head.append)
         alloc = AllocOp(self.symbols.sizes(names), type)
         alloc.location = op.location
@@ -358,67 +311,7 @@ class HostConversion:
         sizes = self.symbols.sizes(free_symbols(target.type))
         self.emit(CopyOp(self.view(source, target.type, op), target, sizes), op)
 
-    def _workspace(self, type: Attribute, values: dict[str, SymExpr], op: Operation) -> SSAValue:
-        shape = [extent.subs(values) for extent in memref_shape_exprs(type)]
-        mine = memref_type(cast("TensorType[Attribute]", type).element_type, shape)
-        return self.allocate(mine, op)
-
-    def _solve(
-        self,
-        op: GraphCallOp,
-        symbols: Sequence[str],
-        expected: Sequence[Attribute],
-        args: Sequence[SSAValue],
-    ) -> dict[str, SymExpr]:
-        """What each symbol of the kernel is for the caller: the same one, or whatever makes the shapes agree."""
-        pairs = [(memref_shape_exprs(wanted), memref_shape_exprs(given.type)) for wanted, given in zip(expected, args)]
-        values: dict[str, SymExpr] = {name: sym(name) for name in symbols}
-        if any(theirs != ours for theirs, ours in pairs):
-            values = _matched([pair for shapes in pairs for pair in zip(*shapes)])
-        for name in symbols:
-            if name not in values:
-                emit_error(op, f"cannot tell the symbol '{name}' of kernel {op.callee} from the arguments")
-            self._known(op, sorted(values[name].symbols()))
-        for number, (theirs, ours) in enumerate(pairs):
-            if tuple(extent.subs(values) for extent in theirs) != ours:
-                found = f"{expected[number]}, found {args[number].type}"
-                emit_error(op, f"argument {number} of kernel {op.callee} is {found}")
-        return values
-
     def emit(self, op: Operation, origin: Operation) -> None:
+        """Append an op that ``origin`` became."""
         op.location = origin.location
         self.body.append(op)
-
-
-def _matched(pairs: Sequence[tuple[SymExpr, SymExpr]]) -> dict[str, SymExpr]:
-    """Values of the symbols on the left of which both sides are equal, as far as extents linear in one symbol tell."""
-    values: dict[str, SymExpr] = {}
-    for theirs, ours in sorted(pairs, key=lambda pair: pair[0].kind != "sym"):
-        unknown = theirs.symbols() - values.keys()
-        name = next(iter(unknown)) if len(unknown) == 1 else ""
-        factor = theirs.coefficient(name) if name else None
-        if factor:
-            values[name] = (ours - theirs.subs({**values, name: 0})) // factor
-    return values
-
-
-def _count(kernel: FuncOp, name: str) -> int:
-    value = kernel.attributes.get(name)
-    return value.value.data if isinstance(value, IntegerAttr) else 0
-
-
-def _symbols(kernel: FuncOp) -> list[str]:
-    value = kernel.attributes.get("symbols")
-    return (
-        [name.data for name in value if isinstance(name, StringAttr)] if isinstance(value, ArrayAttr) else []
-    )
-
-
-def _packed(kernel: FuncOp) -> dict[int, IndexMapAttr]:
-    """The kernel's ``packed`` attribute: argument number to the map that packs it."""
-    value = kernel.attributes.get("packed")
-    packed: dict[int, IndexMapAttr] = {}
-    for entry in value if isinstance(value, ArrayAttr) else ():
-        number, map = cast("tuple[IntegerAttr, IndexMapAttr]", tuple(cast("ArrayAttr[Attribute]", entry)))
-        packed[number.value.data] = map
-    return packed
