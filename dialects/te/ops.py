@@ -43,9 +43,11 @@ COMBINERS: dict[str, int] = {
     "argmax": 2,
     "argmin": 2,
 }
-"""Predefined reductions, and how many yielded values (and results) each takes; ``argmax``/``argmin`` take (value,
-index)
-and keep the smallest index among equal values."""
+"""Predefined reductions, and how many yielded values (and results) each takes.
+
+``argmax`` and ``argmin`` take (value, index) and keep the smallest index among equal values; NaN is the most extreme.
+``max`` and ``min`` hand a NaN on.
+"""
 
 
 @irdl_op_definition

@@ -15,11 +15,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.core.attributes import layout_of
 from tilewright.core.diagnostics import DiagnosticError
+from tilewright.core.symbolic import as_expr
 from tilewright.dialects.te.ops import ComputeOp, ReadOp
 from tilewright.passes.convert import outline_kernels, te_to_loop_body
 from tilewright.passes.convert.graph_to_te import elementwise
 from tilewright.passes.table import PASSES
-from tilewright.passes.te import dce, inline
+from tilewright.passes.te import dce, rebuild
 from tilewright.testing.check_pass import CheckedPass, check_pass
 from tilewright.testing.strategies.graph import GraphProgram, graph_programs
 from tilewright.testing.strategies.te import TeProgram, te_programs
@@ -113,15 +114,22 @@ def replace_used(block: Any) -> bool:
     return True
 
 
+INLINED = rebuild._Rebuild._inlined
+
+
+def inline_at_origin(self: Any, tensor: Any, producer: Any, exprs: Any) -> Any:
+    return INLINED(self, tensor, producer, tuple(as_expr(0) for _ in exprs))
+
+
 WRONG_VARIANTS: dict[str, tuple[Any, str, Any]] = {
     "convert-graph-to-te": (
         elementwise,
         "broadcast_read",
         lambda e, tensor, index: e.read(tensor, [0] * len(tensor.type.get_shape())),
     ),
-    "te-inline": (inline, "structural_key", lambda region: len(list(region.block.ops))),
+    "te-inline": (rebuild._Rebuild, "_inlined", inline_at_origin),
     "te-dce": (dce, "erase_unused", replace_used),
-    "outline-kernels": (outline_kernels, "structural_key", lambda region: len(list(region.block.ops))),
+    "outline-kernels": (outline_kernels, "structural_key", lambda region: tuple(a.type for a in region.block.args)),
     "convert-te-to-loop": (te_to_loop_body, "identities", lambda combiners, outputs: [1] * len(outputs)),
 }
 
