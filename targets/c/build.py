@@ -27,7 +27,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
 from ...core.diagnostics import emit_error
-from .dialect import ArrayOp, BinaryOp, CallOp, CastOp, CompareOp, ConstantOp, LoadOp, SelectOp
+from .dialect import ArrayOp, BinaryOp, CallOp, CastOp, ComparisonOp, ConstantOp, LoadOp, SelectOp
 from .types import ConstPointerType, PointerType, is_number, is_scalar
 
 UI8 = IntegerType(8, Signedness.UNSIGNED)
@@ -120,7 +120,7 @@ class Builder:
         return self.value(CallOp(callee, arguments, result))
 
     def compare(self, lhs: SSAValue, operator: str, rhs: SSAValue) -> SSAValue:
-        return self.value(CompareOp(lhs, operator, rhs))
+        return self.value(ComparisonOp(lhs, operator, rhs))
 
     def select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.value(SelectOp(condition, a, b))

@@ -136,7 +136,7 @@ class BinaryOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CompareOp(IRDLOperation):
+class ComparisonOp(IRDLOperation):
     """``lhs operator rhs`` as a ``bool``; a comparison with NaN is false, ``!=`` is true.
 
     Example: ``%c = c.compare %a "<" %b : f32``
@@ -180,7 +180,7 @@ class NegateOp(IRDLOperation):
 
 
 @irdl_op_definition
-class NotOp(IRDLOperation):
+class LogicalNotOp(IRDLOperation):
     """``!value``: ``%n = c.not %a``."""
 
     name = "c.not"
@@ -376,9 +376,9 @@ C = Dialect(
         AddressOfOp,
         ConstantOp,
         BinaryOp,
-        CompareOp,
+        ComparisonOp,
         NegateOp,
-        NotOp,
+        LogicalNotOp,
         SelectOp,
         CastOp,
         OffsetOp,

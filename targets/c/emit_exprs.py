@@ -16,12 +16,12 @@ from .dialect import (
     BinaryOp,
     CallOp,
     CastOp,
-    CompareOp,
+    ComparisonOp,
     ConstantOp,
     IsNullOp,
     LoadOp,
+    LogicalNotOp,
     NegateOp,
-    NotOp,
     OffsetOp,
     SelectOp,
 )
@@ -177,7 +177,7 @@ class Expressions:
         chain = isinstance(owner, BinaryOp) and owner.operator.data == operator
         return self.text(value) if chain or self._found[value].level == COMPARISON else self.operand(value, UNARY)
 
-    def _compare(self, op: CompareOp) -> Expression:
+    def _compare(self, op: ComparisonOp) -> Expression:
         text = f"{self.operand(op.lhs, SUM)} {op.operator.data} {self.operand(op.rhs, SUM)}"
         return Expression(text, COMPARISON)
 
@@ -185,7 +185,7 @@ class Expressions:
         text = self.operand(op.value, UNARY)
         return Expression(f"-({text})" if text.startswith("-") else f"-{text}", UNARY)
 
-    def _not(self, op: NotOp) -> Expression:
+    def _not(self, op: LogicalNotOp) -> Expression:
         return Expression(f"!{self.operand(op.value, UNARY)}", UNARY)
 
     def _select(self, op: SelectOp) -> Expression:
@@ -223,9 +223,9 @@ EXPRESSIONS: dict[type[Operation], Callable[[Expressions, Any], Expression]] = {
     ConstantOp: Expressions._constant,
     AddressOfOp: Expressions._address,
     BinaryOp: Expressions._binary,
-    CompareOp: Expressions._compare,
+    ComparisonOp: Expressions._compare,
     NegateOp: Expressions._negate,
-    NotOp: Expressions._not,
+    LogicalNotOp: Expressions._not,
     SelectOp: Expressions._select,
     CastOp: Expressions._cast,
     OffsetOp: Expressions._offset,

@@ -32,7 +32,7 @@ from ...passes.convert.graph_to_vm import input_names, output_names
 from ...passes.vm.plan_memory import byte_size
 from ...passes.vm.weights import WeightSection
 from .build import UI8, Builder, erase_unused, pointer_type, storage_type
-from .dialect import AddressOfOp, CallOp, CastOp, IsNullOp, LoadOp, NotOp, OffsetOp
+from .dialect import AddressOfOp, CallOp, CastOp, IsNullOp, LoadOp, LogicalNotOp, OffsetOp
 from .lower import kernel_name
 from .lower_index import IndexLowering
 from .names import Names
@@ -341,7 +341,7 @@ def _while(entry: _Entry, op: scf.WhileOp) -> None:
     assert isinstance(condition, scf.ConditionOp)
     with entry.build.inside(made.body.block):
         entry.ops(op.before_region.block)
-        leaving = IfOp(entry.build.value(NotOp(entry.values[condition.condition])))
+        leaving = IfOp(entry.build.value(LogicalNotOp(entry.values[condition.condition])))
         entry.build.add(leaving)
         with entry.build.inside(leaving.body.block):
             entry.build.add(BreakOp())

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...core.diagnostics import emit_error
 from .build import Builder, unsigned, value_type, width_of
-from .dialect import NegateOp, NotOp
+from .dialect import LogicalNotOp, NegateOp
 from .library import type_suffix
 
 Lowering = Callable[[Builder, Any, Sequence[SSAValue]], SSAValue]
@@ -102,10 +102,10 @@ def _compare_floats(build: Builder, op: arith.CmpfOp, args: Sequence[SSAValue]) 
     if predicate in _ORDERED:
         return build.compare(a, _ORDERED[predicate], b)
     if predicate in _NEGATED:
-        return build.value(NotOp(build.compare(a, _NEGATED[predicate], b)))
+        return build.value(LogicalNotOp(build.compare(a, _NEGATED[predicate], b)))
     if predicate in (6, 8):  # one, ueq
         either = build.plain(build.compare(a, "<", b), "||", build.compare(a, ">", b))
-        return either if predicate == 6 else build.value(NotOp(either))
+        return either if predicate == 6 else build.value(LogicalNotOp(either))
     operator, logical = ("==", "&&") if predicate == 7 else ("!=", "||")  # ord, uno
     return build.plain(build.compare(a, operator, a), logical, build.compare(b, operator, b))
 

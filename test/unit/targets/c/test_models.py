@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright
+from tilewright.core.diagnostics import DiagnosticError
 from tilewright.examples.digits import demo
 from tilewright.testing.c_model import STRICT, CModel, CompilerError, compile_library
 
@@ -216,3 +217,27 @@ def test_branches_and_loops_over_tensors(gcc: str, compile_text: Callable[..., P
             x = np.random.default_rng(steps).standard_normal(9).astype(np.float32)
             (found,) = model(np.array(flag), x, np.array(steps))
             np.testing.assert_allclose(found, (np.maximum(x, 0) if flag else x) + steps * x, rtol=1e-5)
+
+
+def test_outputs_and_options_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+    model = DIGITS / "digits.onnx"
+    with pytest.raises(DiagnosticError, match=r"expected an output such as model\.c, found '.*model\.twm'"):
+        tilewright.compile(model, target="c", output=tmp_path / "model.twm")
+    with pytest.raises(DiagnosticError, match="--mcpu is for the compiler that you give it to"):
+        tilewright.compile(model, target="c", mcpu="haswell", output=tmp_path / "model.c")
+    with pytest.raises(DiagnosticError, match=r"cannot write '.*nowhere/model\.c': No such file or directory"):
+        tilewright.compile(model, target="c", output=tmp_path / "nowhere" / "model.c")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_type_that_c_lacks_is_refused_with_the_node(compile_text: Callable[..., Path]) -> None:
+    text = """
+func.func @main(%x: tensor<4xbf16>) -> tensor<4xbf16> {
+  %0 = graph.add %x, %x : (tensor<4xbf16>, tensor<4xbf16>) -> tensor<4xbf16> loc("node_7")
+  func.return %0 : tensor<4xbf16>
+}
+"""
+    with pytest.raises(DiagnosticError) as caught:
+        compile_text(text)
+    found = str(caught.value)
+    assert "'loop.load' op has a value of type bf16, which portable C lacks" in found and "node_7" in found
