@@ -15,7 +15,7 @@ from ...dialects.loop.ops import ForOp, IfOp, LoadOp, StoreOp
 from .digits import Digit, digit_of
 from .index import IndexSpace
 from .nest import loops_around
-from .regions import span
+from .regions import prove_le, span
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Guard:
 
 
 def guards_in(space: IndexSpace, loop: ForOp) -> list[Guard]:
-    """All guards inside ``loop`` that depend on its variable and whose worst case is known."""
+    """All guards inside ``loop`` that depend on its variable and that some iterations may be free of."""
     name = space.name(loop.var)
     found: list[Guard] = []
     for op in loop.body.walk():
@@ -47,7 +47,7 @@ def guards_in(space: IndexSpace, loop: ForOp) -> list[Guard]:
                 continue
             inner = tuple(x for x in inside if space.name(x.var) in excess.symbols())
             worst = _worst(space, excess, inner)
-            if worst is not None:
+            if worst is not None and not prove_le(space, 1, worst):
                 found.append(Guard(op, number, worst, not inner, inner))
     return found
 

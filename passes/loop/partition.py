@@ -37,6 +37,7 @@ from .guards import DigitCondition, Guard, as_pair, digit_condition, guards_in, 
 from .index import INDEX_ATTRS, IndexSpace
 from .kernel_pass import KernelPass
 from .nest import detach, erase, loops_around
+from .regions import prove_le
 from .simplify import Simplifier, set_where
 
 
@@ -58,6 +59,8 @@ class Partitioner:
         self.space = space
         self.budget = budget
         self.simplifier = Simplifier(space)
+        self.rests: set[ForOp] = set()
+        """What is left of a loop beside the part where a guard over symbols holds: not cut for such a guard again."""
 
     def block(self, block: Block) -> None:
         """Partition all loops in a block, outermost first."""
@@ -126,7 +129,7 @@ class Partitioner:
             if found is None or (found[0].is_const() and found[1].is_const()):
                 continue
             symbolic = (found[0].symbols() | found[1].symbols()).isdisjoint(loop_names)
-            if not guard.exact and not (symbolic and loop.kind.data == "serial"):
+            if not guard.exact and not (symbolic and loop.kind.data == "serial" and loop not in self.rests):
                 continue
             low = self._clamp(found[0], extent)
             high = self._clamp(found[1], extent)
@@ -140,7 +143,9 @@ class Partitioner:
         return False
 
     def _clamp(self, bound: SymExpr, extent: SymExpr) -> SymExpr:
-        return self.space.simplify(sym_min(sym_max(self.space.simplify(bound), 0), extent))
+        bound = self.space.simplify(bound)
+        low = bound if prove_le(self.space, 0, bound) else sym_max(bound, 0)
+        return low if prove_le(self.space, low, extent) else self.space.simplify(sym_min(low, extent))
 
     def _emit(self, loop: ForOp, chosen: Sequence[Guard], cuts: Sequence[SymExpr], decide_rest: bool) -> None:
         """Replace ``loop`` by its parts between ``cuts``; in the middle one the chosen guards hold."""
@@ -160,11 +165,13 @@ class Partitioner:
                 _resolve(self.space, [(ops[i], p) for i, p in places], True)
             elif decide_rest:
                 _resolve(self.space, [(ops[i], p) for i, p in places], False)
+            else:
+                self.rests.add(part)
             made.append(part)
         erase(loop)
         self.budget -= len(made) - 1
-        for part in made:
-            self.simplifier.op(part)
+        for new in made:
+            self.simplifier.op(new)
 
     def _part(self, loop: ForOp, start: SymExpr, size: SymExpr) -> ForOp:
         part = self.space.new_loop(size, loop.var.name_hint, loop.kind.data)

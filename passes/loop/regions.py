@@ -132,9 +132,12 @@ def hull(space: IndexSpace, spans: Iterable[Span]) -> Span | None:
 
 def prove_le(space: IndexSpace, a: ExprLike, b: ExprLike) -> bool:
     """Whether ``a <= b`` holds for all values of all names (``False`` means unknown)."""
-    difference = as_expr(b) - as_expr(a)
+    a, b = as_expr(a), as_expr(b)
+    difference = b - a
     if proves_le(0, difference, space.ranges):
         return True
+    if a.kind == b.kind == "floordiv" and a.args[1] == b.args[1] and prove_le(space, 1, a.args[1]):
+        return prove_le(space, a.args[0], b.args[0])
     # Extents may be symbolic: put each variable at the end where the difference is smallest, innermost first.
     for _ in range(8):
         moving = difference.symbols() & space.extents.keys()

@@ -117,7 +117,7 @@ def _copy_block(space: IndexSpace, source: SSAValue, target: SSAValue, name: str
     load = LoadOp(source, body.args, identity)
     body.add_ops([load, StoreOp(load.result, target, body.args, identity)])
     for i, arg in enumerate(body.args):
-        arg.name_hint = f"a{i}"
+        arg.name_hint = f"va{i}"
     args, (domains,) = space.pack(shape)
     bindings = IndexMapAttr(len(args), [sym("d0") * 0] * rank)
     return BlockOp(name, ["spatial"] * rank, args, bindings, domains, Region(body))

@@ -82,6 +82,7 @@ def _consumers(block: BlockOp, loop: ForOp) -> list[BlockOp]:
 def _first_child(loop: ForOp, consumers: Sequence[BlockOp]) -> Operation:
     body = loop.body.block
     children = [child_in(body, c) for c in consumers]
+    op: Operation
     for op in body.ops:
         if op in children:
             return op
