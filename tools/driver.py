@@ -53,6 +53,8 @@ def compile(
     """
     from .compilation import Compilation, Reporter, Timings, set_target, stage_of, target_of
 
+    if output is not None and not Path(output).absolute().parent.is_dir():
+        raise _failure(f"cannot write '{output}': its folder does not exist")
     timings = timings or Timings()
     with timings.measure("import"):
         module, context = _module_of(model, shapes)

@@ -116,3 +116,7 @@ def _positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is less than 1")
     return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -130,6 +130,13 @@ def test_compile_failures(
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_an_output_that_cannot_be_written_is_noticed_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compile", "none.onnx", "-o", str(tmp_path / "no" / "m.twm")]) == 1
+    assert "its folder does not exist" in capsys.readouterr().err
+
+
 def test_the_pipeline_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", "--print-pipeline"]) == 0
     lines = capsys.readouterr().out.splitlines()
