@@ -1,7 +1,7 @@
-"""Random kernels under random schedules, compiled to native code, give what the interpreter gives for the plain kernel.
+"""Random kernels under random schedules, compiled to native code, do what the interpreter does with the same loops.
 
 Inputs are small integers, so that sums are exact in any order and results must be equal. A write next to a buffer is an
-error.
+error. That schedules and loop passes keep a kernel's meaning is tested in `test_schedule.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tilewright.core.context import make_context
 from tilewright.core.pass_manager import run_pipeline
 from tilewright.core.symbolic import sym
 from tilewright.interp.arith import numpy_dtype
+from tilewright.interp.loop import allocate
 from tilewright.interp.packing import pack
 from tilewright.passes.loop.index import kernel_symbols
 from tilewright.passes.loop.schedule import Schedule, ScheduleError
@@ -27,7 +28,7 @@ from tilewright.testing.strategies.loop import blocked_convolution_kernel, matmu
 from tilewright.testing.strategies.schedule import Sample, Step, apply_step, kernels, steps
 
 CONTEXT = make_context()
-SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def _run_native(kernel: FuncOp, inputs: list[Array], threads: int, symbols: dict[str, int]) -> list[Array]:
@@ -39,7 +40,7 @@ def _run_native(kernel: FuncOp, inputs: list[Array], threads: int, symbols: dict
     for number, argument in enumerate(buffers):
         shape = [extent.evaluate(symbols) for extent in memref_shape_exprs(argument.type)]
         if number >= len(inputs):
-            values.append(np.full(shape, 77, numpy_dtype(argument.type)))
+            values.append(allocate(shape, numpy_dtype(argument.type)))
         elif number in maps:
             values.append(np.ascontiguousarray(pack(inputs[number], maps[number], shape)))
         else:
@@ -64,7 +65,7 @@ def _check(kernel: FuncOp, program: list[Step], seed: int, threads: int, symbols
     lowered = module.body.block.first_op
     assert isinstance(lowered, FuncOp)
     inputs = random_inputs(kernel, seed, symbols)
-    expected = run_kernel(kernel, inputs, CONTEXT, symbols)
+    expected = run_kernel(lowered, inputs, CONTEXT, symbols)
     for found, wanted in zip(_run_native(lowered, inputs, threads, symbols), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
 
@@ -76,13 +77,13 @@ def test_random_kernels_and_schedules(sample: Sample, program: list[Step], seed:
 
 
 @SETTINGS
-@given(steps(12), st.integers(1, 2), st.tuples(*[st.integers(1, 20)] * 3))
-def test_products_of_symbolic_size(program: list[Step], threads: int, sizes: tuple[int, int, int]) -> None:
-    kernel = matmul_kernel(sym("m"), 24, sym("k"), ["k", "m"])
+@given(steps(4), st.integers(1, 2), st.tuples(*[st.integers(1, 7)] * 2))
+def test_products_of_symbolic_size(program: list[Step], threads: int, sizes: tuple[int, int]) -> None:
+    kernel = matmul_kernel(sym("m"), 8, sym("k"), ["k", "m"])
     _check(kernel, program, 1, threads, {"m": sizes[0], "k": sizes[1]})
 
 
-@settings(SETTINGS, max_examples=15)
+@settings(SETTINGS, max_examples=10)
 @given(steps(16), st.integers(1, 2))
 def test_blocked_convolutions(program: list[Step], threads: int) -> None:
-    _check(blocked_convolution_kernel(1, 8, 16, 6, 6, 3, 1, block=4), program, 2, threads)
+    _check(blocked_convolution_kernel(4, 8, 4, 3, block=4, pad=1), program, 2, threads)
