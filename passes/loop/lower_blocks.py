@@ -20,7 +20,7 @@ from xdsl.ir import Block, Operation, Region
 from ...core.symbolic import SymExpr, const
 from ...dialects.loop.ops import BlockOp, IfOp
 from .errors import ScheduleError
-from .index import IndexSpace
+from .index import INDEX_ATTRS, IndexSpace
 from .kernel_pass import KernelPass
 from .nest import all_blocks, detach, erase
 from .primitives.decompose_reduction import decompose_reduction, reduction_loops
@@ -92,8 +92,12 @@ def _guarded_place(space: IndexSpace, before: Operation, where: tuple[SymExpr, .
 def _move(space: IndexSpace, source: Block, bindings: tuple[SymExpr, ...], before: Operation) -> None:
     target = before.parent
     assert target is not None
+    mapping = {space.name(arg): binding for arg, binding in zip(source.args, bindings)}
     for op in list(source.ops):
         detach(op)
         target.insert_op_before(op, before)
+        for inner in op.walk():
+            if type(inner) in INDEX_ATTRS:
+                space.substitute(inner, mapping)
     for arg, binding in zip(source.args, bindings):
         space.replace_value(arg, binding)
