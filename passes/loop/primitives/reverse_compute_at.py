@@ -80,6 +80,7 @@ def _constrain(space: IndexSpace, block: BlockOp, loop: ForOp, buffer: SSAValue,
     place = _single_place(space, producer, buffer)
     shared = {space.name(x.var) for x in loops_around(block)}
     numbers = {space.name(v): i for i, v in enumerate(block.body.block.args)}
+    domains, shape = space.read(block, "domains"), memref_shape_exprs(buffer.type)
     tiled: list[tuple[int, Digit]] = []
     for dim, expr in enumerate(place):
         tile = _tile(space, loop, expr, inner, set(outer), tiled)
@@ -90,6 +91,8 @@ def _constrain(space: IndexSpace, block: BlockOp, loop: ForOp, buffer: SSAValue,
             if index.kind != "sym" or index.name not in numbers:
                 refuse(loop, f"{block_name(block)} does not read '{buffer_name(buffer)}' by plain iterators")
             number = numbers[index.name]
+            if not prove_le(space, domains[number], shape[dim]):
+                refuse(loop, f"{block_name(block)} also runs where '{buffer_name(buffer)}' has no elements")
             if block.iter_kinds[number] == "reduce":
                 refuse(loop, f"{block_name(block)} reduces over what {loop_name(loop)} tiles")
             if region[number] not in (None, tile):
