@@ -71,6 +71,23 @@ exit:
   ret void
 }
 
+; Each part announces itself and waits until three have: this ends only if parts run at the same time.
+define void @meet(ptr %data, i64 %begin, i64 %end) {
+entry:
+  %ignored = atomicrmw add ptr %data, i64 1 seq_cst
+  br label %wait
+wait:
+  %count = load atomic i64, ptr %data seq_cst, align 8
+  %all = icmp uge i64 %count, 3
+  br i1 %all, label %exit, label %again
+again:
+  %yield = call i32 @sched_yield()
+  br label %wait
+exit:
+  ret void
+}
+declare i32 @sched_yield()
+
 ; Says at data[begin] which thread ran the part.
 declare i64 @pthread_self()
 define void @who(ptr %data, i64 %begin, i64 %end) {
@@ -84,7 +101,7 @@ define void @who(ptr %data, i64 %begin, i64 %end) {
 
 @pytest.fixture(scope="module")
 def bodies() -> LoadedCode:
-    return load_ir(BODIES, "count", "nest", "repeat", "who")
+    return load_ir(BODIES, "count", "meet", "nest", "repeat", "who")
 
 
 @pytest.fixture
@@ -136,6 +153,15 @@ def test_the_calling_thread_takes_part_and_parts_run_on_other_threads(bodies: Lo
     _repeat(bodies, context, data, 1, "who")
     assert data[0] == threading.get_ident()
     assert len(set(data.tolist())) == 3
+
+
+def test_parts_run_at_the_same_time(bodies: LoadedCode, context: Context) -> None:
+    context.threads = 3
+    for _ in range(3):
+        data = np.zeros(3, np.int64)
+        _repeat(bodies, context, data, 1, "meet")
+        assert data[0] == 3
+        threading.Event().wait(0.002)
 
 
 def test_nested_loops_run_serially(bodies: LoadedCode, context: Context) -> None:
