@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _compile_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="?", help="an ONNX file, or an .ir file (a dumped level goes on from there)")
-    parser.add_argument("-o", "--output", metavar="FILE", help="the artefact to write (model.twm)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (model.twm, or model.c for C)")
     parser.add_argument("--target", metavar="NAME", help="what to make code for (default: llvm)")
     parser.add_argument("--mcpu", metavar="CPU", help="the processor (default: native)")
     parser.add_argument("--mattr", metavar="LIST", help="processor features, such as +avx2,-fma")
