@@ -106,7 +106,7 @@ def float_literal(value: float, type: Attribute) -> Expression:
         return Expression(f"{sign}INFINITY", level)
     mark = "f" if isinstance(type, Float32Type) else ""
     size = abs(value)
-    if size * 8 == int(size * 8) and size < 1 << 20:
+    if size < 1 << 20 and size * 8 == int(size * 8):
         return Expression(f"{sign}{size!r}{mark}", level)
     return Expression(f"{sign}{hexadecimal(size)}{mark}", level)
 

@@ -310,12 +310,18 @@ func.func private @structure(%x: memref<8x?xf32, #tw.dims<[n]>>, %k: memref<6xi6
 """
 
 
-def test_accesses_guards_and_conditions_equal_the_interpreter(gcc: str, tmp_path: Path) -> None:
+PARALLEL = ("-fopenmp", '-DTW_PARALLEL_LOOP=_Pragma("omp parallel for")')
+
+
+@pytest.mark.parametrize("flags", [SANITIZED, PARALLEL], ids=["serial", "parallel"])
+def test_accesses_guards_and_conditions_equal_the_interpreter(
+    gcc: str, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
     found = kernel(STRUCTURE)
     source = tmp_path / "structure.c"
     source.write_text(source_of([found]))
     assert "TW_PARALLEL_LOOP\n  for (int64_t i = 0; i < p5; ++i)" in source.read_text()
-    library = compile_library(source, SANITIZED)
+    library = compile_library(source, flags)
     context = make_context()
     for n in (1, 3, 9):
         x = RANDOM.standard_normal((8, n)).astype(np.float32)
