@@ -86,7 +86,9 @@ func.func private @{name}({arguments}) attributes {{tw.kernel, symbols = [], num
 DTYPES = {
     **{f"i{w}": np.dtype(f"i{w // 8}") for w in (8, 16, 32, 64)},
     **{f"ui{w}": np.dtype(f"u{w // 8}") for w in (8, 16, 32, 64)},
-    "i1": np.dtype(bool), "f32": np.dtype("f4"), "f64": np.dtype("f8"),
+    "i1": np.dtype(bool),
+    "f32": np.dtype("f4"),
+    "f64": np.dtype("f8"),
 }
 RANDOM = np.random.default_rng(7)
 
@@ -314,9 +316,7 @@ PARALLEL = ("-fopenmp", '-DTW_PARALLEL_LOOP=_Pragma("omp parallel for")')
 
 
 @pytest.mark.parametrize("flags", [SANITIZED, PARALLEL], ids=["serial", "parallel"])
-def test_accesses_guards_and_conditions_equal_the_interpreter(
-    gcc: str, tmp_path: Path, flags: tuple[str, ...]
-) -> None:
+def test_accesses_guards_and_conditions_equal_the_interpreter(gcc: str, tmp_path: Path, flags: tuple[str, ...]) -> None:
     found = kernel(STRUCTURE)
     source = tmp_path / "structure.c"
     source.write_text(source_of([found]))

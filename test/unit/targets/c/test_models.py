@@ -225,7 +225,7 @@ def test_outputs_and_options_that_make_no_sense_are_refused(tmp_path: Path) -> N
         tilewright.compile(model, target="c", output=tmp_path / "model.twm")
     with pytest.raises(DiagnosticError, match="--mcpu is for the compiler that you give it to"):
         tilewright.compile(model, target="c", mcpu="haswell", output=tmp_path / "model.c")
-    with pytest.raises(DiagnosticError, match=r"cannot write '.*nowhere/model\.c': No such file or directory"):
+    with pytest.raises(DiagnosticError, match=r"cannot write '.*nowhere/model\.c'"):
         tilewright.compile(model, target="c", output=tmp_path / "nowhere" / "model.c")
     assert not list(tmp_path.iterdir())
 
