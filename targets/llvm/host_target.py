@@ -149,8 +149,11 @@ class _Generation:
         return _Kernel(name, symbol, compiler.submit(name, renamed(text, {name: symbol})))
 
     def _host_text(self, module: ModuleOp, kernels: Sequence[_Kernel]) -> str:
+        """The text of the host program; kernels with equal code have one declaration."""
         text = emit_module(self._part("host", lambda: module))
-        return renamed(text, {kernel.name: kernel.symbol for kernel in kernels})
+        lines = renamed(text, {kernel.name: kernel.symbol for kernel in kernels}).splitlines()
+        declarations = dict.fromkeys(line for line in lines if line.startswith("declare "))
+        return "\n".join([*(line for line in lines if line not in declarations), *declarations, ""])
 
     def _part(self, name: str, make: Callable[[], ModuleOp]) -> ModuleOp:
         """A part in the final dialect: the one that the module holds already, or a new one."""

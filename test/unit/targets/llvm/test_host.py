@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
 
+import tilewright
 from tilewright.core.context import make_context
 from tilewright.core.diagnostics import DiagnosticError
 from tilewright.core.pass_manager import run_pipeline
@@ -180,6 +182,38 @@ def test_no_memory_is_an_error(model: Model) -> None:
     x, _ = arrays(1)
     with pytest.raises((ExecutionError, MemoryError)):
         entry(huge, x)
+
+
+def test_kernels_with_equal_code_are_one_object() -> None:
+    kernel = """
+    func.func private @NAME(%x: memref<SHAPExf32>, %o: memref<SHAPExf32>)
+      attributes {tw.kernel, symbols = [], num_inputs = 1, num_outputs = 1} {
+      loop.for %i = 0 to 4 {
+        %v = loop.load %x[INDEX] : memref<SHAPExf32>
+        %w = arith.addf %v, %v : f32
+        loop.store %w, %o[INDEX] : memref<SHAPExf32>
+      }
+      func.return
+    }
+    """
+    flat = kernel.replace("NAME", "flat").replace("SHAPE", "4").replace("INDEX", "%i")
+    square = kernel.replace("NAME", "square").replace("SHAPE", "1x4").replace("INDEX", "0, %i")
+    main = """
+    func.func @main(%x: tensor<4xf32>, %y: tensor<1x4xf32>) -> (tensor<4xf32>, tensor<1x4xf32>) {
+      %0 = graph.call @flat(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = graph.call @square(%y) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+      func.return %0, %1 : tensor<4xf32>, tensor<1x4xf32>
+    }
+    """
+    context = make_context()
+    module = parse_module(flat + square + main, context=context)
+    module.attributes["tw.stage"] = StringAttr("kernels")
+    model = tilewright.compile((module, context))
+    assert len({kernel["symbol"] for kernel in model.manifest["kernels"]}) == 1
+    x = np.arange(4, dtype=np.float32)
+    first, second = model(x, x.reshape(1, 4))
+    np.testing.assert_array_equal(first, 2 * x)
+    np.testing.assert_array_equal(second, 2 * x.reshape(1, 4))
 
 
 def test_many_callers(model: Model) -> None:
