@@ -76,12 +76,16 @@ class Builder(AttributeReductions, ExpressionReductions):
         language: Language,
         find_alias: Callable[[Builder, Token], Attribute],
         parse_raw: Callable[[Builder, Token], Attribute],
+        parse_foreign: Callable[[Builder, Token, int, list[str]], tuple[Operation, int]],
     ) -> None:
         self.text = text
         self.context = context
         self.vocabulary = language
         self.find_alias = lambda token: find_alias(self, token)
         self.parse_raw = lambda token: parse_raw(self, token)
+        self._parse_foreign = parse_foreign
+        self.foreign_parser: Any = None
+        self.dialect_stack: list[str] = []
         self.aliases: dict[str, Attribute] = {}
         self.open_aliases: list[str] = []
         self.memo: dict[Any, Any] = {}
@@ -278,6 +282,14 @@ class Builder(AttributeReductions, ExpressionReductions):
             raise
         except Exception as error:
             raise SyntaxFault(f"'{syntax.name}' op {describe(error)}", name) from error
+        return self.finish_op(op, name)
+
+    def parse_foreign(self, name: Token, pos: int, dialects: list[str]) -> tuple[Operation, int]:
+        """An operation that parses itself, from the end of its name; and where its text ends."""
+        return self._parse_foreign(self, name, pos, dialects)
+
+    def finish_op(self, op: Operation, name: Token) -> Operation:
+        """Location of an operation, and the names that its regions define again."""
         op.location = self.location(name.pos)
         if self._shadowing:
             self._check_shadowing(op)

@@ -80,9 +80,15 @@ class Vocabulary(Protocol):
 class HasVocabulary(Protocol):
     """The builder, as far as the loop knows it: the functions that reduce rules get it as their first argument."""
 
+    dialect_stack: list[str]
+    """Dialects of the operations around the text being parsed."""
+
     @property
     def vocabulary(self) -> Vocabulary:
         """What the text's words stand for."""
+
+    def parse_foreign(self, name: Token, pos: int, dialects: list[str]) -> tuple[Any, int]:
+        """Reads an operation that parses itself; gives it and where its text ends."""
 
 
 def describe(error: Exception) -> str:
@@ -133,8 +139,10 @@ def scan_balanced(text: str, pos: int) -> int:
 
 
 # How a rule is reduced: codes for the loop below.
-_CALL, _CALL_SOME, _PASS, _ONE, _APPEND, _EMPTY, _SLOW = range(7)
+_CALL, _CALL_SOME, _PASS, _ONE, _APPEND, _EMPTY, _SLOW, _FOREIGN = range(8)
 Reduction = tuple[int, int, Any, Any, str]
+FOREIGN = "$OP_FOREIGN"
+"""Terminal of operations that parse themselves (``foreign.py``)."""
 
 
 class Driver:
@@ -195,9 +203,13 @@ class Driver:
         actions: dict[str, Any] = {}
         for name, act in self.tables.row(state).items():
             actions[name] = act if act >= 0 else self._reduction(-act - 1)
+        if type(actions.get(FOREIGN)) is int:
+            actions[FOREIGN] = (0, _FOREIGN, None, actions[FOREIGN], "")
         first = next(iter(actions.values()), None)
-        if type(first) is tuple and END not in actions and all(a is first for a in actions.values()):
-            self._defaults[state] = first
+        # At the end of the text a token must be read. After a region anything may follow: an operation that parses
+        # itself knows what.
+        if type(first) is tuple and (END not in actions or first[4] == "region"):
+            self._defaults[state] = first if all(a is first for a in actions.values()) else None
         special = [self._contextual[n] for n in actions if n in self._contextual]
         if special:
             patterns = (f"(?P<{n}>{self.tables.patterns[n]})" for n in sorted(special))
@@ -212,19 +224,31 @@ class Driver:
         self, text: str, builder: HasVocabulary, start: str = "start", pos: int = 0, end: int | None = None
     ) -> Any:
         """Parses ``text[pos:end]``, reducing with ``builder``; raises :class:`SyntaxFault` or :class:`Unexpected`."""
+        final = self.tables.end_states[start]
+        return self._parse(text, builder, start, pos, len(text) if end is None else end, final)[0]
+
+    def parse_prefix(self, text: str, builder: HasVocabulary, start: str, pos: int) -> tuple[Any, int]:
+        """Parses as much of ``text[pos:]`` as ``start`` wants, and says where it ends."""
+        symbol = start.removeprefix("start_")
+        final = self.tables.goto(self.tables.start_states[start])[symbol]
+        return self._parse(text, builder, start, pos, len(text), final)
+
+    def _parse(self, text: str, builder: HasVocabulary, start: str, pos: int, end: int, final: int) -> tuple[Any, int]:
         place = [pos]
         try:
-            return self._run(text, builder, start, pos, len(text) if end is None else end, place)
+            return self._run(text, builder, start, pos, end, final, place)
         except (SyntaxFault, Unexpected):
             raise
         except Exception as error:
             raise SyntaxFault(describe(error), place[0]) from error
 
-    def _run(self, text: str, builder: HasVocabulary, start: str, pos: int, end: int, place: list[int]) -> Any:
+    def _run(
+        self, text: str, builder: HasVocabulary, start: str, pos: int, end: int, final: int, place: list[int]
+    ) -> tuple[Any, int]:
         vocabulary = builder.vocabulary
         all_actions, all_gotos, defaults, lex = self._actions, self._gotos, self._defaults, self._lex
         state = self.tables.start_states[start]
-        final = self.tables.end_states[start]
+        prefix = final != self.tables.end_states[start]
         states = [state]
         values: list[Any] = []
         limit = MAX_ATTRIBUTE_DEPTH
@@ -242,7 +266,7 @@ class Driver:
                     place[0] = pos - len(token)
                 act = actions.get(kind)
                 if act is None:
-                    kind, token, pos = self._second_reading(text, kind, token, pos, states, values, actions)
+                    kind, token, pos = self._second_reading(text, kind, token, pos, states, values, actions, builder)
                     act = actions[kind]
                 if type(act) is int:
                     states.append(act)
@@ -266,6 +290,13 @@ class Driver:
                 value = [values[aux]]
             elif code == _EMPTY:
                 value = []
+            elif code == _FOREIGN:
+                token, pos = builder.parse_foreign(token, pos, enclosing_dialects(values))
+                states.append(aux)
+                values.append(token)
+                state = aux
+                kind = ""
+                continue
             else:
                 value = function(builder, *_arguments(values[-size:] if size else [], aux))
             if size:
@@ -274,8 +305,8 @@ class Driver:
             state = all_gotos[states[-1]][origin]
             states.append(state)
             values.append(value)
-            if state == final and kind == END:
-                return value
+            if state == final and (prefix or kind == END):
+                return value, place[0] if kind else pos
 
     # ---- tokens ----
 
@@ -345,9 +376,22 @@ class Driver:
         return kind, make_token(text[token.pos : stop], token.pos)
 
     def _second_reading(
-        self, text: str, kind: str, token: Any, pos: int, states: list[int], values: list[Any], actions: dict[str, Any]
+        self,
+        text: str,
+        kind: str,
+        token: Any,
+        pos: int,
+        states: list[int],
+        values: list[Any],
+        actions: dict[str, Any],
+        builder: HasVocabulary,
     ) -> tuple[str, Token, int]:
         """Another reading of a token that the state does not accept; :class:`Unexpected` if there is none."""
+        if kind == "$BARE_ID" and "." not in token:
+            for dialect in reversed([*builder.dialect_stack, *enclosing_dialects(values)]):
+                found = builder.vocabulary.op_terminal(f"{dialect}.{token}")
+                if found is not None and found in actions:
+                    return found, make_token(f"{dialect}.{token}", token.pos), pos
         if kind == "<" and "$ANGLE_BODY" in actions:
             stop = scan_balanced(text, pos - 1)
             if stop > 0:
@@ -378,6 +422,19 @@ class Driver:
                 return True
             states.append(after)
         return False
+
+
+def enclosing_dialects(values: list[Any]) -> list[str]:
+    """Dialects of the operations whose regions are open, from the names on the parser's stack."""
+    found: list[str] = []
+    name: Token | None = None
+    for value in values:
+        if type(value) is Token and "." in value and (value[0] == '"' or value[0].isalpha()):
+            name = value
+        elif name is not None and type(value) is str and value == "{":
+            found.append(name.lstrip('"').partition(".")[0])
+            name = None
+    return found
 
 
 def _check_nesting(values: list[Any], pos: int) -> int:

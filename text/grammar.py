@@ -20,7 +20,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import UnregisteredAttr, UnregisteredOp
 from xdsl.ir import Attribute, BuiltinAttribute, Operation, TypeAttribute
 
-from .driver import Driver
+from .driver import FOREIGN, Driver
 from .formats import FormatSyntax, attr_body_rule, format_syntax, short_hash
 from .fragment import AttrSyntax, Fragment, OpSyntax, fragment_of
 from .reduce_attrs import attr_class_terminal
@@ -165,6 +165,8 @@ def _driver(grammar: str, fragments: tuple[Fragment, ...]) -> Driver:
 
 # ---- what the words of a text mean ----
 
+_NO_PARSE = Operation.parse.__func__  # type: ignore[attr-defined]
+
 _LAST_WORD = re.compile(r"[a-zA-Z_]\w*\Z", re.ASCII)
 _OPAQUE = re.compile(r"[#!]([a-zA-Z_]\w*)<", re.ASCII)
 _LONGEST_NAME = 80
@@ -203,6 +205,8 @@ class Language:
                 continue
             syntax = op_syntax_of(cls)
             if syntax is None:
+                if getattr(cls.parse, "__func__", None) is not _NO_PARSE:
+                    self._op_terminals[cls.name] = FOREIGN
                 continue
             fragment = fragment_of(cls)
             if fragment is not None and isinstance(syntax, OpSyntax):
@@ -247,7 +251,7 @@ class Language:
 
     def _drop(self, fragment: Fragment) -> None:
         self._ops = {n: s for n, s in self._ops.items() if s not in fragment.ops}
-        self._op_terminals = {n: t for n, t in self._op_terminals.items() if n in self._ops}
+        self._op_terminals = {n: t for n, t in self._op_terminals.items() if n in self._ops or t == FOREIGN}
         self._attrs = {k: s for k, s in self._attrs.items() if s not in fragment.attributes}
         self._attr_terminals.clear()
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, TypeAttribute
+from xdsl.ir import Attribute, Operation, TypeAttribute
 
 from .builder import Builder
 from .driver import SyntaxFault, Token, Unexpected
@@ -50,7 +50,7 @@ def parse_type(text: str, context: Context, *, filename: str = "<type>") -> Type
 
 def _parse(text: str, filename: str, context: Context, start: str) -> Any:
     language = Language(context, dialects_in(text))
-    builder = Builder(text, filename, context, language, _find_alias, parse_raw)
+    builder = Builder(text, filename, context, language, _find_alias, parse_raw, _foreign)
     with _no_collection():
         try:
             return language.driver.parse(text, builder, start)
@@ -70,6 +70,12 @@ def _no_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def _foreign(builder: Builder, name: Token, pos: int, dialects: list[str]) -> tuple[Operation, int]:
+    from .foreign import parse_foreign
+
+    return parse_foreign(builder, name, pos, dialects)
 
 
 def _find_alias(builder: Builder, token: Token) -> Attribute:

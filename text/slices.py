@@ -63,7 +63,7 @@ def parse_raw(builder: Builder, token: Token) -> Attribute:
         raise
     except ParseError as error:
         offset = min(max(error.span.start, 0), max(0, len(token) - 1))
-        raise SyntaxFault(_message(error), token.pos + offset) from error
+        raise SyntaxFault(xdsl_message(error), token.pos + offset) from error
     except Exception as error:
         raise SyntaxFault(f"'{token}': {describe(error)}", token) from error
     if isinstance(found, UnregisteredAttr) and not builder.context.allow_unregistered:
@@ -71,7 +71,7 @@ def parse_raw(builder: Builder, token: Token) -> Attribute:
     return found
 
 
-def _message(error: ParseError) -> str:
+def xdsl_message(error: ParseError) -> str:
     """xDSL's message in our style: one line, lower case, no full stop."""
     message = error.msg.strip().partition("\n")[0].rstrip(".") or "malformed attribute"
     return message[:1].lower() + message[1:]

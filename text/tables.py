@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lark import Lark
     from lark.grammar import Rule
 
-STARTS = ("start", "start_attr", "start_type")
+STARTS = ("start", "start_attr", "start_type", "start_region")
 END = "$END"
 """Name of the terminal at the end of the text."""
 _MOST_FILES = 300
