@@ -197,6 +197,8 @@ class HostConversion:
             self.buffers[op.result] = self.view(self.buffer(op.input), buffer_type(op.result.type), op)
         elif isinstance(op, GraphOp) and op.fusion_kind is FusionKind.VIEW:
             self._graph_view(op)
+        elif isinstance(op, GraphOp):
+            emit_error(op, "is not supported by native code: it is in no kernel")
         else:
             emit_error(op, "is not expected in a host program: only constants, kernel calls, views and control flow")
 

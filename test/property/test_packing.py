@@ -52,7 +52,12 @@ def test_packing_equals_the_definition(case: tuple[tuple[int, ...], IndexMapAttr
 
 @pytest.mark.parametrize(
     "text",
-    ["(d0, d1) -> (d0 * 7 + d1)", "(d0, d1) -> (d0 + 1, d1 * 2)", "(d0, d1) -> (d1, 4 - d0)", "(d0, d1) -> (0, d1, d0)"],
+    [
+        "(d0, d1) -> (d0 * 7 + d1)",
+        "(d0, d1) -> (d0 + 1, d1 * 2)",
+        "(d0, d1) -> (d1, 4 - d0)",
+        "(d0, d1) -> (0, d1, d0)",
+    ],
 )
 def test_other_maps(text: str) -> None:
     map = IndexMapAttr.from_text(text)
