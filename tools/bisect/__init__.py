@@ -4,7 +4,7 @@
     finding = bisect(module, context, passes, inputs)
 
 ``program`` loads and makes inputs, ``runs`` runs and compares, ``search`` goes through the passes, ``trace`` finds the
-operation, ``reproduce`` shrinks, ``main`` is the command line.
+operation, ``reproducer`` shrinks, ``main`` is the command line.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .reproduce import reproduce
+    from .reproducer import reproduce
     from .search import Finding, bisect
 
-_WHERE = {"bisect": "search", "Finding": "search", "reproduce": "reproduce"}
+_WHERE = {"bisect": "search", "Finding": "search", "reproduce": "reproducer"}
 __all__ = ["Finding", "bisect", "reproduce"]
 
 

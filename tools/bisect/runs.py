@@ -23,6 +23,13 @@ from ...interp.packing import pack
 from ...testing.check_pass import TOLERANCES
 from .program import Array, Inputs, entry_function, shape_of
 
+FRESH_BUFFERS = ("vm.alloc", "vm.output", "vm.storage")
+
+
+def _spoil(buffer: Array) -> None:
+    """Fill new memory with what shows in a result that reads it: NaN, whatever the float type; -1."""
+    buffer.view(np.uint8)[...] = 0xFF
+
 
 @dataclass
 class Run:
@@ -49,6 +56,8 @@ class Tracer(Interpreter):
             else:
                 assert frame_function is not None
                 results = frame_function(frame, inner, operands)
+            if inner.name in FRESH_BUFFERS:
+                _spoil(results[0])
             self._keep(frame, inner, operands, results)
             return results
 
@@ -108,7 +117,7 @@ def _packed(function: FuncOp) -> dict[int, IndexMapAttr]:
     entries = function.attributes.get("packed")
     found: dict[int, IndexMapAttr] = {}
     for entry in entries.data if isinstance(entries, ArrayAttr) else ():
-        index, layout = entry.data  # type: ignore[attr-defined]
+        index, layout = entry.data
         found[index.value.data] = layout
     return found
 

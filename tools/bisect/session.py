@@ -16,7 +16,7 @@ from ...text import print_module
 from ..cli.arrays import parse_dims, read_npz, write_npz
 from ..reduce.command import save_module
 from .program import Array, Inputs, entry_function, failure, input_names, load_ir, output_names, parse_shapes
-from .reproduce import Reproducer, reproduce, reproduce_code
+from .reproducer import Reproducer, reproduce, reproduce_code
 from .search import CODE, FAILS, INPUT, INVALID, STUCK, Finding, bisect, first_run
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ that a place had before is compared with the one it has after. A value that has 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
-from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, SymbolRefAttr
+from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, SymbolRefAttr
 from xdsl.ir import Attribute, Operation
 
 from .program import Array
@@ -42,7 +43,7 @@ def place_of(location: Attribute) -> Key:
         return place_of(location.callee)
     if isinstance(location, FusedLoc):
         found: dict[str, None] = {}
-        for inner in location.locations:
+        for inner in cast("ArrayAttr[Attribute]", location.locations).data:
             found.update(dict.fromkeys(place_of(inner)))
         return tuple(found)
     return ()

@@ -18,14 +18,16 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from ...core.attributes import IndexMapAttr
+
 Measure = tuple[int, ...]
 _RESOURCE = 1 << 20
 _DYNAMIC = 1 << 10
 
 
 def measure(module: Operation) -> Measure:
-    """(ops that do something, ops, values and uses, elements of types, literals, attributes, uses of results)."""
-    active = ops = values = elements = literals = attributes = uses = 0
+    """(active ops, ops, values and uses, elements of types, literals, attributes, indices, uses of results)."""
+    active = ops = values = elements = literals = attributes = indices = uses = 0
     for op in module.walk():
         ops += 1
         active += not is_source(op)
@@ -33,12 +35,13 @@ def measure(module: Operation) -> Measure:
         elements += sum(type_size(r.type) for r in op.results)
         uses += sum(not isinstance(operand.owner, Block) for operand in op.operands)
         attributes += len(op.attributes) + len(op.properties)
+        indices += sum(map(_index_size, op.properties.values()))
         literals += sum(map(_literal_size, op.properties.values())) + sum(map(_literal_size, op.attributes.values()))
         for region in op.regions:
             for block in region.blocks:
                 values += 1 + len(block.args)
                 elements += sum(type_size(a.type) for a in block.args)
-    return active, ops, values, elements, literals, attributes, uses
+    return active, ops, values, elements, literals, attributes, indices, uses
 
 
 def op_count(module: Operation) -> int:
@@ -67,6 +70,13 @@ def _literal_size(attribute: Attribute) -> int:
         data = attribute.data.data
         return len(data) if not attribute.is_splat() else sum(byte != 0 for byte in data[:8])
     return 0
+
+
+def _index_size(attribute: Attribute) -> int:
+    """How much there is in index expressions: terms and constants."""
+    if not isinstance(attribute, IndexMapAttr):
+        return 0
+    return sum(2 * len(expr.terms) + bool(expr.constant) for expr in attribute.results)
 
 
 def symbols_used(op: Operation) -> set[str]:

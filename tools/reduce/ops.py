@@ -27,6 +27,8 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator
 
 from ...core.attributes import IndexMapAttr
 from ...core.context import TilewrightContext
+from ...core.indexmap import dim
+from ...core.symexpr import const
 from ...dialects.loop.ops import IndexOp as LoopIndexOp
 from ...passes.graph.constants import dense_constant
 from .functions import append_argument, is_called
@@ -130,15 +132,15 @@ def constant(type_: Attribute) -> Operation | None:
     if isinstance(type_, AnyFloat):
         return arith.ConstantOp(FloatAttr(1.0, type_))
     if isinstance(type_, VectorType):
-        return arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(type_, [1]))  # type: ignore[arg-type]
+        return arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(type_, [1]))
     return None
 
 
-def zero_index(near: Operation) -> Operation:
-    """An index of 0 in the form that the operations around ``near`` expect."""
+def index_constant(near: Operation, number: int = 0) -> Operation:
+    """An index in the form that the operations around ``near`` expect."""
     if any(inner.name.startswith("loop.") for inner in near.walk()):
-        return LoopIndexOp([], IndexMapAttr(0, [0]))
-    return arith.ConstantOp(IntegerAttr(0, IndexType()))
+        return LoopIndexOp([], IndexMapAttr(0, [number]))
+    return arith.ConstantOp(IntegerAttr(number, IndexType()))
 
 
 class FreshArguments(Strategy):
@@ -223,14 +225,35 @@ def _set_index_to_zero(op: Operation, index: int) -> None:
     position = index - first
     for name, value in op.properties.items():
         if isinstance(value, IndexMapAttr) and value.num_inputs == len(args):
-            inputs = [0 if i == position else _dim(i - (i > position)) for i in range(len(args))]
+            inputs = [0 if i == position else dim(i - (i > position)) for i in range(len(args))]
             op.properties[name] = IndexMapAttr(len(args) - 1, value.apply(inputs))
 
 
-def _dim(index: int) -> Any:
-    from ...core.indexmap import dim
+class SimplerIndices(Strategy):
+    """Index expressions without their constant, and 0 in place of them."""
 
-    return dim(index)
+    name = "indices"
+
+    def targets(self, module: ModuleOp, context: TilewrightContext) -> Sequence[Any]:
+        return [
+            (number, name, index, zero)
+            for zero in (False, True)
+            for number, op in enumerate(module.walk())
+            for name, value in op.properties.items()
+            if isinstance(value, IndexMapAttr) and name in ("map", "bindings")
+            for index, expr in enumerate(value.results)
+            if (not expr.is_const() if zero else expr.constant)
+        ]
+
+    def apply(self, candidate: Candidate, chosen: Sequence[Any]) -> bool:
+        for number, name, index, zero in chosen:
+            properties = candidate.ops[number].properties
+            value = properties[name]
+            assert isinstance(value, IndexMapAttr)
+            results = list(value.results)
+            results[index] = const(0) if zero else results[index] - results[index].constant
+            properties[name] = IndexMapAttr(value.num_inputs, results)
+        return bool(chosen)
 
 
 def remove_operand(op: Operation, index: int) -> None:

@@ -117,10 +117,22 @@ class Reducer:
         while not self.finished:
             before = self._measure
             for strategy in self._strategies:
-                strategy.run(self)
+                self._run(strategy)
             if self._measure == before:
                 break
         return self.best
+
+    def _run(self, strategy: Strategy) -> None:
+        """One strategy; what it leaves must read back from its text, or is as if it had not been.
+
+        Checked once per strategy, not per step: parsing costs more than most tests.
+        """
+        confirmed = self.best, self._measure
+        try:
+            strategy.run(self)
+        finally:
+            if self.best is not confirmed[0] and not self._reads_back(self.best):
+                self.best, self._measure = confirmed
 
     @property
     def finished(self) -> bool:
@@ -139,7 +151,7 @@ class Reducer:
         found = measure(candidate)
         if found >= self._measure or not self._is_new_and_valid(candidate):
             return False
-        accepted = self._test(candidate) and self._reads_back(candidate)
+        accepted = self._test(candidate)
         if accepted:
             self.best, self._measure = candidate, found
         if self._report is not None:
@@ -182,8 +194,8 @@ def reduce(
 ) -> ModuleOp:
     """The smallest module found for which ``is_interesting`` holds; ``module`` itself is not changed.
 
-    A ``DiagnosticError`` from ``is_interesting`` means no. Every candidate it sees is verified, and every one that is
-    kept also parses from its text.
+    A ``DiagnosticError`` from ``is_interesting`` means no. Every candidate it sees is verified, and the result also
+    parses from its text.
     """
     limits = {"max_tests": max_tests, "max_seconds": max_seconds}
     return Reducer(module, is_interesting, context, report=report, **limits).run()  # type: ignore[arg-type]
@@ -210,7 +222,7 @@ def _is_valid(candidate: ModuleOp) -> bool:
 
 def _dangling(module: ModuleOp) -> set[str]:
     defined = {
-        name.data  # type: ignore[attr-defined]
+        name.data
         for op in module.walk()
         if (name := op.properties.get("sym_name", op.attributes.get("sym_name"))) is not None and hasattr(name, "data")
     }

@@ -13,42 +13,53 @@ from ...core.attributes import IndexMapAttr
 from ...core.context import TilewrightContext
 from .functions import terminator_of
 from .measure import visible_before
-from .ops import constant, inner_ops, is_live, zero_index
+from .ops import constant, index_constant, inner_ops, is_live
 from .reducer import Candidate, Strategy
 
 
 class Hoist(Strategy):
     """Puts the body of a region in place of the operation, run once: loops, branches, blocks, kernels.
 
-    Region arguments become the operand at their place, what a ``loop.block`` binds, 0 for an index, or a constant.
+    Region arguments become the operand at their place, what a ``loop.block`` binds, the first or the last iteration
+    of a loop, or a constant.
     """
 
     name = "hoist"
 
     def targets(self, module: ModuleOp, context: TilewrightContext) -> Sequence[Any]:
         return [
-            (n, i)
+            (n, i, last)
+            for last in (False, True)
             for n, op in inner_ops(module)
             for i, region in reversed(list(enumerate(op.regions)))
-            if len(region.blocks) == 1
+            if len(region.blocks) == 1 and (not last or _last_iteration(op) is not None)
         ]
 
     def apply(self, candidate: Candidate, chosen: Sequence[Any]) -> bool:
         changed = False
-        for number, index in chosen:
+        for number, index, last in chosen:
             op = candidate.ops[number]
             if is_live(op) and index < len(op.regions):
-                changed = _hoist(op, op.regions[index].block) or changed
+                changed = _hoist(op, op.regions[index].block, last) or changed
         return changed
 
 
-def _hoist(op: Operation, body: Block) -> bool:
+def _last_iteration(op: Operation) -> int | None:
+    """The number of the last iteration of a loop of constant extent, if that is not the first."""
+    extent = op.properties.get("extent")
+    if not isinstance(extent, IndexMapAttr) or len(extent.results) != 1 or not extent.results[0].is_const():
+        return None
+    last = extent.results[0].const_value() - 1
+    return last if last > 0 else None
+
+
+def _hoist(op: Operation, body: Block, last: bool) -> bool:
     parent = op.parent
     assert parent is not None
     terminator = terminator_of(body)
     yielded = [] if terminator is None else list(terminator.operands)
     results = _results(op, yielded)
-    arguments = [_argument(op, i, a) for i, a in enumerate(body.args)] if results is not None else [None]
+    arguments = [_argument(op, i, a, last) for i, a in enumerate(body.args)] if results is not None else [None]
     if results is None or any(a is None for a in arguments):
         return False
     for arg, value in zip(body.args, arguments):
@@ -60,7 +71,7 @@ def _hoist(op: Operation, body: Block) -> bool:
         assert results is not None
         Rewriter.erase_op(terminator, safe_erase=False)
     for inner in list(body.ops):
-        inner.detach()
+        body.detach_op(inner)
         parent.insert_op_before(inner, op)
     for result, value in zip(op.results, results):
         if value is not None:
@@ -81,7 +92,7 @@ def _results(op: Operation, yielded: list[SSAValue]) -> list[SSAValue | None] | 
     return found
 
 
-def _argument(op: Operation, index: int, arg: SSAValue) -> SSAValue | None:
+def _argument(op: Operation, index: int, arg: SSAValue, last: bool) -> SSAValue | None:
     """What stands for a region argument outside of the region."""
     if not arg.uses:
         return arg
@@ -93,7 +104,7 @@ def _argument(op: Operation, index: int, arg: SSAValue) -> SSAValue | None:
     elif index < len(op.operands) and op.operands[index].type == arg.type and not isinstance(arg.type, IndexType):
         return op.operands[index]
     parent = op.parent
-    made = zero_index(op) if isinstance(arg.type, IndexType) else None
+    made = index_constant(op, _last_iteration(op) or 0 if last else 0) if isinstance(arg.type, IndexType) else None
     if made is None:
         value = next((v for v in visible_before(op) if v.type == arg.type), None)
         if value is not None:
