@@ -33,6 +33,7 @@ from ...core.diagnostics import emit_error
 from .dialect import CastOp, ExtractElementOp, FCmpOp, MathOp, SelectOp, lanes
 from .emit_types import mangled
 from .lower_build import FunctionBuilder, lowered_type
+from .lower_float import in_single, truncate_float
 from .lower_index import floor_division
 
 Lowering = Callable[[FunctionBuilder, Any, Sequence[SSAValue]], SSAValue]
@@ -376,7 +377,7 @@ _MATH_FUNCTIONS = (
     *("expm1", "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh"),
 )
 
-ELEMENT_OPS: dict[str, Lowering] = {
+_ALL_TYPES: dict[str, Lowering] = {
     "arith.constant": _constant,
     "arith.addf": _float(llvm.FAddOp, contract=True),
     "arith.subf": _float(llvm.FSubOp, contract=True),
@@ -412,7 +413,7 @@ ELEMENT_OPS: dict[str, Lowering] = {
     "arith.cmpf": _compare_floats,
     "arith.select": _select,
     "arith.extf": _cast(llvm.FPExtOp),
-    "arith.truncf": _cast(llvm.FPTruncOp),
+    "arith.truncf": truncate_float,
     "arith.extsi": _cast(llvm.SExtOp),
     "arith.extui": _cast(llvm.ZExtOp),
     "arith.trunci": _cast(llvm.TruncOp),
@@ -446,4 +447,16 @@ ELEMENT_OPS: dict[str, Lowering] = {
     "vector.create_mask": _mask,
     "vector.reduction": _reduction,
     **{f"math.{name}": _math(name) for name in _MATH_FUNCTIONS},
+}
+
+_AS_THEY_ARE = frozenset(
+    {
+        *("arith.constant", "arith.select", "arith.extf", "arith.truncf", "arith.bitcast"),
+        *(f"vector.{name}" for name in ("broadcast", "extract", "insert", "shuffle", "bitcast")),
+    }
+)
+"""Operations that hand their operands on, or convert them by themselves."""
+
+ELEMENT_OPS: dict[str, Lowering] = {
+    name: lower if name in _AS_THEY_ARE else in_single(lower) for name, lower in _ALL_TYPES.items()
 }

@@ -107,7 +107,7 @@ def checker(request: pytest.FixtureRequest, kernel_builder: Any, compile_kernel:
     return Checker(kernel_builder, compile_kernel, request.param)
 
 
-@pytest.mark.parametrize("type", [f32, f64, f16], ids=str)
+@pytest.mark.parametrize("type", [f32, f64, f16, bf16], ids=str)
 def test_float_arithmetic(checker: Checker, type: Attribute) -> None:
     cases = [(f"arith.{name}", type, NO_FLAGS) for name in BINARY_FLOAT]
     checker.check(cases, [type, type], *_pairs(FLOATS, FLOATS, type))
@@ -153,7 +153,7 @@ CASTS: dict[Attribute, list[tuple[str, Attribute]]] = {
     f32: [("extf", f64), ("truncf", f16), ("truncf", bf16), ("bitcast", i32)],
     f16: [("extf", f32)],
     bf16: [("extf", f32)],
-    f64: [("truncf", f32)],
+    f64: [("truncf", f32), ("truncf", f16), ("truncf", bf16)],
     i8: [("sitofp", f32), ("uitofp", f64), ("extsi", i32), ("extui", i64)],
     i32: [("sitofp", f32), ("trunci", i1), ("trunci", i8)],
     i64: [("bitcast", f64)],
