@@ -130,9 +130,9 @@ class RecipeOp(IRDLOperation):
 
 @irdl_op_definition
 class KernelOp(IRDLOperation):
-    """A fused group: an isolated region that will be compiled as one kernel. Operands ``inputs``, one result.
+    """A fused group: an isolated region that will be compiled as one kernel. Operands ``inputs``, one result or more.
 
-    The region's arguments are the operands; it ends in a ``graph.yield`` of the result. ``kernel_name`` names the
+    The region's arguments are the operands; it ends in a ``graph.yield`` of the results. ``kernel_name`` names the
     kernel for people and profiles, it need not be unique.
 
     Example::
@@ -148,16 +148,16 @@ class KernelOp(IRDLOperation):
     name = "graph.kernel"
     inputs = var_operand_def(TensorType)
     kernel_name = prop_def(StringAttr)
-    result = result_def(TensorType)
+    results_ = var_result_def(TensorType)
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), Pure())
     assembly_format = "$kernel_name `(` $inputs `)` attr-dict `:` functional-type(operands, results) $body"
 
-    def __init__(self, name: str, inputs: Sequence[SSAValue], result_type: Attribute, body: Region) -> None:
+    def __init__(self, name: str, inputs: Sequence[SSAValue], result_types: Sequence[Attribute], body: Region) -> None:
         super().__init__(
             operands=[inputs],
             properties={"kernel_name": StringAttr(name)},
-            result_types=[result_type],
+            result_types=[result_types],
             regions=[body],
         )
 
@@ -168,7 +168,9 @@ class KernelOp(IRDLOperation):
         for value, arg in zip(self.inputs, args):
             if value.type != arg.type:
                 raise VerifyException(f"region argument has type {arg.type}, expected {value.type}")
-        verify_yield(self.body, [self.result.type])
+        if not self.results_:
+            raise VerifyException("has no result, expected at least one")
+        verify_yield(self.body, [result.type for result in self.results_])
 
 
 def verify_yield(body: Region, types: Sequence[Attribute]) -> None:

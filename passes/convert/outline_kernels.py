@@ -79,17 +79,19 @@ class _Outlining:
 
     def outline(self, op: KernelOp) -> None:
         constants = {i for i, v in enumerate(op.inputs) if _is_constant(v)}
-        key = (structural_key(op.body), op.result.type)
+        types = tuple(result.type for result in op.results)
+        key = (structural_key(op.body), types)
         kernel = self.kernels.get(key)
         if kernel is None:
             kernel = self.kernels[key] = _Kernel(self._make_function(op), constants)
             self.module.body.block.add_op(kernel.function)
         kernel.constant_args &= constants
-        call = CallOp(kernel.function.sym_name.data, op.inputs, [op.result.type])
+        call = CallOp(kernel.function.sym_name.data, op.inputs, types)
         call.location = op.location
-        call.results[0].name_hint = op.result.name_hint
         Rewriter.insert_op(call, InsertPoint.before(op))
-        op.result.replace_all_uses_with(call.results[0])
+        for old, new in zip(op.results, call.results):
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
         Rewriter.erase_op(op)
 
     def finish(self) -> None:
@@ -105,7 +107,7 @@ class _Outlining:
         returned = func.ReturnOp(*terminator.values)
         returned.location = terminator.location
         Rewriter.replace_op(terminator, returned)
-        types = FunctionType.from_lists([v.type for v in op.inputs], [op.result.type])
+        types = FunctionType.from_lists([v.type for v in op.inputs], [r.type for r in op.results])
         function = func.FuncOp(self._unique_name(op.kernel_name.data), types, region, "private")
         function.attributes["tw.kernel"] = UnitAttr()
         function.location = op.location

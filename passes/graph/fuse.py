@@ -80,8 +80,8 @@ def _fuse_block(block: Block, max_ops: int) -> None:
 
 
 def needs_kernel(op: GraphOp) -> bool:
-    """Whether an operation computes one tensor, as opposed to naming one (a constant, a view, a checked shape)."""
-    return not isinstance(op, ConstantOp | MatchShapeOp) and len(op.results) == 1 and not is_view(op)
+    """Whether an operation computes tensors, as opposed to naming one (a constant, a view, a checked shape)."""
+    return not isinstance(op, ConstantOp | MatchShapeOp) and not is_view(op)
 
 
 def is_view(op: GraphOp) -> bool:
@@ -108,6 +108,8 @@ def is_joint(op: GraphOp) -> bool:
 
 
 def _kind(op: GraphOp) -> Kind:
+    if len(op.results) != 1:
+        return Kind.OPAQUE  # alone in its kernel, which has the same results
     match op.fusion_kind:
         case FusionKind.ELEMENTWISE:
             return Kind.ELEMENTWISE
@@ -128,7 +130,7 @@ def _nodes(members: Sequence[GraphOp]) -> list[Node]:
     nodes = []
     for op in members:
         node = Node(_kind(op))
-        for use in op.results[0].uses:
+        for use in (use for result in op.results for use in result.uses):
             consumer = numbers.get(use.operation)
             if consumer is None:
                 node.escapes = True
@@ -151,7 +153,7 @@ def _operand_kind(op: GraphOp, index: int) -> Kind:
 
 def _make_kernel(ops: Sequence[GraphOp]) -> None:
     """Moves the operations of one group, in order, into a kernel that stands where the last of them stood."""
-    last, result = ops[-1], ops[-1].results[0]
+    last, results = ops[-1], ops[-1].results
     members = set(ops)
     inputs: dict[SSAValue, None] = {}
     inner: dict[SSAValue, ConstantOp] = {}
@@ -164,11 +166,13 @@ def _make_kernel(ops: Sequence[GraphOp]) -> None:
             else:
                 inputs[value] = None
     block = Block(arg_types=[value.type for value in inputs])
-    kernel = KernelOp(kernel_name(ops), list(inputs), result.type, Region(block))
+    kernel = KernelOp(kernel_name(ops), list(inputs), [r.type for r in results], Region(block))
     # The name of the costliest operation comes first.
     kernel.location = fused_location(op.location for op in sorted(ops, key=_kind, reverse=True))
     Rewriter.insert_op(kernel, InsertPoint.before(last))
-    result.replace_all_uses_with(kernel.results[0])
+    for result, outer in zip(results, kernel.results):
+        outer.name_hint = result.name_hint
+        result.replace_all_uses_with(outer)
     replacements: dict[SSAValue, SSAValue] = {}
     for value, argument in zip(inputs, block.args):
         argument.name_hint = value.name_hint
@@ -181,8 +185,7 @@ def _make_kernel(ops: Sequence[GraphOp]) -> None:
         assert op.parent is not None
         block.add_op(op.parent.detach_op(op))
         op.operands = [replacements.get(value, value) for value in op.operands]
-    kernel.results[0].name_hint = result.name_hint
-    block.add_op(YieldOp(result))
+    block.add_op(YieldOp(*results))
 
 
 def kernel_name(ops: Iterable[Operation]) -> str:

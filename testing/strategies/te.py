@@ -308,8 +308,8 @@ def te_programs(draw: st.DrawFn, steps: Sequence[Step] = STEPS, max_steps: int =
     end.operands = [result]
     make_names_unique(body.ops)
     outer = Block(arg_types=types)
-    kernel = KernelOp("kernel", outer.args, result.type, Region(body))
-    outer.add_ops([kernel, ReturnOp(kernel.result)])
+    kernel = KernelOp("kernel", outer.args, [result.type], Region(body))
+    outer.add_ops([kernel, ReturnOp(*kernel.results)])
     module = ModuleOp([FuncOp("main", (types, [result.type]), Region(outer))])
     module.verify()
     return TeProgram(module, make_context(), inputs)

@@ -48,16 +48,17 @@ def check(types: Sequence[Attribute], arrays: Sequence[Any], make: Callable[...,
     """Runs ``make(*operands)`` in a kernel at every level."""
     outer, inner = Block(arg_types=types), Block(arg_types=types)
     op = make(*inner.args)
-    inner.add_ops([op, structure.YieldOp(op.results[0])])
-    kernel = structure.KernelOp("k", outer.args, op.results[0].type, Region(inner))
-    outer.add_ops([kernel, ReturnOp(kernel.result)])
-    module = ModuleOp([FuncOp("main", (list(types), [kernel.result.type]), Region(outer))])
+    inner.add_ops([op, structure.YieldOp(*op.results)])
+    result_types = [result.type for result in op.results]
+    kernel = structure.KernelOp("k", outer.args, result_types, Region(inner))
+    outer.add_ops([kernel, ReturnOp(*kernel.results)])
+    module = ModuleOp([FuncOp("main", (list(types), result_types), Region(outer))])
     context = make_context()
-    (expected,) = Interpreter(module, context).call("main", arrays)
+    expected = Interpreter(module, context).call("main", arrays)
     for passes in LEVELS:
         run_pipeline(module, passes, context, verify_each=True)
-        (found,) = Interpreter(module, context).call("main", arrays)
-        assert_close(found, expected, passes)
+        for found, wanted in zip(Interpreter(module, context).call("main", arrays), expected, strict=True):
+            assert_close(found, wanted, passes)
 
 
 def tensor(element: Attribute, *extents: Any, layout: IndexMapAttr | None = None) -> Attribute:

@@ -19,6 +19,7 @@ from tilewright.core.pipeline import build_pipeline, print_pipeline
 from tilewright.core.verifier import verify
 from tilewright.dialects.graph.broadcasting import AddOp, MulOp
 from tilewright.dialects.graph.elementwise import ReluOp
+from tilewright.dialects.graph.indexing import TopKOp
 from tilewright.dialects.graph.nn import BatchNormOp, ConvOp
 from tilewright.dialects.graph.structure import ConstantOp, KernelOp, RecipeOp
 from tilewright.interp import Interpreter
@@ -100,7 +101,7 @@ def test_blocks_reach_from_the_first_layer_to_the_result() -> None:
     before = Interpreter(module, network.context).call("main", [x])[0]
     PassManager(network.context, graph_optimize()).run(module)
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
-    assert [layout_of(k.result.type) is not None for k in kernels] == [True, True, True, False]
+    assert [layout_of(k.results[0].type) is not None for k in kernels] == [True, True, True, False]
     after = Interpreter(module, network.context).call("main", [x])[0]
     np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-4 * np.abs(before).max())
 
@@ -159,3 +160,21 @@ def test_one_pass_in_each_file() -> None:
 
     for path in Path(package.__file__).parent.glob("*.py"):
         assert path.read_text().count("    name = \"") <= 1, path.name
+
+
+def test_an_operation_with_two_results_is_a_kernel_with_two_results() -> None:
+    block = Block(arg_types=[tensor_type(f32, [3, 8])])
+    ops: list[Operation] = [ReluOp(block.args[0])]
+    ops += [TopKOp(ops[0].results[0], 2, 1)]
+    ops += [ReluOp(ops[1].results[0])]
+    block.add_ops([*ops, ReturnOp(ops[2].results[0], ops[1].results[1])])
+    results = [ops[2].results[0].type, ops[1].results[1].type]
+    module = ModuleOp([FuncOp("main", ([block.args[0].type], results), Region(block))])
+    context, x = make_context(), np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32)
+    before = Interpreter(module, context).call("main", [x])
+    PassManager(context, ["graph-fuse"]).run(module)
+    verify(module)
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    assert [(k.kernel_name.data, len(k.results)) for k in kernels] == [("relu", 1), ("topk", 2), ("relu", 1)]
+    for found, expected in zip(Interpreter(module, context).call("main", [x]), before, strict=True):
+        np.testing.assert_array_equal(found, expected)
