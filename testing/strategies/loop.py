@@ -84,7 +84,7 @@ class KernelBuilder:
         if constant_args:
             self.kernel.attributes["constant_args"] = ArrayAttr([IntegerAttr(a, i64) for a in constant_args])
         self.block = block
-        self.buffers = {n: arg for (n, _), arg in zip(args, block.args)}
+        self.buffers: dict[str, SSAValue] = {n: arg for (n, _), arg in zip(args, block.args)}
         self.space = IndexSpace(self.kernel)
 
     def alloc(self, name: str, shape: Sequence[ExprLike], scope: str = "global") -> SSAValue:
@@ -164,7 +164,7 @@ def blocked_convolution_kernel(
     o_shape = [1, filters // block, out, out, block]
     w_shape = [filters, channels, window, window]
     b = KernelBuilder([("X", x_shape), ("W", w_shape), ("bias", [filters]), ("Y", o_shape)], constant_args=[1, 2])
-    data = b.buffers["X"]
+    data: SSAValue = b.buffers["X"]
     if pad:
         data = _pad_stage(b, x_shape, pad)
     acc = b.alloc("acc", o_shape)

@@ -64,7 +64,8 @@ def _kernels(draw: st.DrawFn, max_stages: int) -> FuncOp:
     stages: list[list[int]] = []
     for _ in range(count):
         drawn = draw(st.lists(st.sampled_from([1, 2, 3, 4, 5, 7, 8]), min_size=1, max_size=rank))
-        stages.append(stages[-1] if stages and draw(st.booleans()) else drawn)
+        repeat: bool = draw(st.booleans())
+        stages.append(stages[-1] if stages and repeat else drawn)
     args = [("A", shapes[0]), ("W", shapes[1]), ("out", stages[-1])]
     b = KernelBuilder(args, 1, constant_args=[1])
     buffers = [_Buffer(b.buffers["A"], shapes[0]), _Buffer(b.buffers["W"], shapes[1])]
@@ -96,7 +97,7 @@ def _stages(draw: st.DrawFn, b: KernelBuilder, name: str, buffers: list[_Buffer]
     def value(w: Body) -> SSAValue:
         loads = [_guarded_load(w, extents, s, [f(w.iters) for f in index]) for s, index in zip(sources, reads)]
         op = arith.MulfOp if multiply and sources[1].value is not buffers[-1].value else arith.AddfOp
-        return w.add(op(*loads))
+        return w.add(op(loads[0], loads[1]))
 
     def body(w: Body) -> None:
         index = w.iters[: len(spatial)]
