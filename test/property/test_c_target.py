@@ -18,6 +18,7 @@ import tilewright
 from tilewright.testing.c_model import CModel, find_gcc
 from tilewright.testing.strategies.graph import SMOOTH_STEPS, GraphProgram, conditional, graph_programs
 
+COVERS = ("attach-c-schedules", "convert-loop-to-c")
 FLAGS = ("-fsanitize=undefined", "-fno-sanitize-recover=undefined", "-static-libubsan")
 STEPS = tuple(step for step in SMOOTH_STEPS if step is not conditional)
 

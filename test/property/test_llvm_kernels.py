@@ -27,6 +27,7 @@ from tilewright.testing.kernels import packing_maps, random_inputs, run_kernel
 from tilewright.testing.strategies.loop import blocked_convolution_kernel, matmul_kernel
 from tilewright.testing.strategies.schedule import Sample, Step, apply_step, kernels, steps
 
+COVERS = ("convert-loop-to-llvm",)
 CONTEXT = make_context()
 SETTINGS = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -20,6 +20,7 @@ from tilewright.testing.kernels import random_inputs, run_kernel
 from tilewright.testing.strategies.schedule import STEP_KINDS, Sample, Step, apply_step, kernels, steps
 from tilewright.text import parse_module, print_module
 
+COVERS = ("apply-schedule",)
 CONTEXT = make_context()
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 SEEDED = settings(

@@ -94,7 +94,9 @@ class ContractionRule:
         return tile
 
     def _inner_reduction(self) -> int:
-        """Block of the longest reduction that stays innermost: a vector's worth, if it divides."""
+        """Block of the long reduction that stays inside the windows: a vector's worth, if it divides."""
+        if len(self.shape.reduce) == 1:
+            return 1
         extent = self.shape.extent(self._long_reduction())
         return 1 if extent is None else divisor_at_most(extent, self.lanes)
 
@@ -117,9 +119,9 @@ class ContractionRule:
         long = self._dim_of(vector.index, self._long_reduction())
         order: list[SymExpr] = [dims[column] // width]
         if long is not None:
-            order.append(dims[long] // inner)
+            order.append(dims[long] // inner)  # the whole dimension where inner is 1
         order += [d for i, d in enumerate(dims) if i not in (column, long)]
-        if long is not None:
+        if long is not None and inner > 1:
             order.append(dims[long] % inner)
         order.append(dims[column] % width)
         number = self.s.read_buffers(self.block).index(vector.buffer)
