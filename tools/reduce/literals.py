@@ -20,7 +20,10 @@ from ...core.context import TilewrightContext
 from ...interp.arith import numpy_dtype
 from .reducer import Candidate, Strategy
 
-_KEPT = frozenset({"sym_name", "function_type", "sym_visibility", "operandSegmentSizes", "resultSegmentSizes"})
+_KEPT = frozenset(
+    {"sym_name", "function_type", "sym_visibility", "operandSegmentSizes", "resultSegmentSizes", "op_name__"}
+)
+"""What is no attribute of an operation to its reader, but part of it."""
 
 
 class DropAttributes(Strategy):
