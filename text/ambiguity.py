@@ -46,6 +46,7 @@ _FIRST: dict[str, set[str]] = {
     "symbol": {"@"},
     "number": _NUMBER,
     "array_item": _NUMBER,
+    "string": {"$STRING"},
     "enum_word": {"$STRING", "$WORD"},
     "angle_body": {"<"},
 }

@@ -73,6 +73,9 @@ class Vocabulary(Protocol):
     def attr_terminal(self, name: str, is_type: bool) -> str | None:
         """Terminal of an attribute's or type's class (see ``core.lark``), None if there is no such class."""
 
+    def attr_end(self, text: str, start: int, stop: int) -> int:
+        """Where an attribute ends that parses itself; ``stop`` unless it reads on after its brackets."""
+
     def unknown_attr(self, name: str, is_type: bool) -> str:
         """Message for a name that has no class."""
 
@@ -109,6 +112,8 @@ _ATTRIBUTE_GROUPS = (1 + _GROUPS.index("HASH"), 1 + _GROUPS.index("BANG"))
 _PUNCTUATION_GROUP = 1 + len(_GROUPS)
 _DIALECT_NAME = r"[a-zA-Z$._-][\w$.-]*"
 _PUNCTUATION = r"->|::|>=|<=|==|\.\.\.|\{-#|#-\}|[^\w\s]"
+_MORE = re.compile(r"\s*[:{\[(]").match
+"""What a few attributes read after their brackets, or instead of them."""
 _CLOSERS = {">": "<", ")": "(", "]": "[", "}": "{"}
 
 
@@ -373,6 +378,8 @@ class Driver:
             stop = scan_balanced(text, stop)
             if stop < 0 or stop > end:
                 raise SyntaxFault(f"unbalanced brackets after '{token}'", token)
+        if _MORE(text, stop, end) is not None:
+            stop = vocabulary.attr_end(text, token.pos, stop)
         return kind, make_token(text[token.pos : stop], token.pos)
 
     def _second_reading(
@@ -425,16 +432,9 @@ class Driver:
 
 
 def enclosing_dialects(values: list[Any]) -> list[str]:
-    """Dialects of the operations whose regions are open, from the names on the parser's stack."""
-    found: list[str] = []
-    name: Token | None = None
-    for value in values:
-        if type(value) is Token and "." in value and (value[0] == '"' or value[0].isalpha()):
-            name = value
-        elif name is not None and type(value) is str and value == "{":
-            found.append(name.lstrip('"').partition(".")[0])
-            name = None
-    return found
+    """Dialects of the operations around a place where an operation may begin, outermost first."""
+    names = (v for v in values if type(v) is Token and "." in v and (v[0] == '"' or v[0].isalpha()))
+    return [name.lstrip('"').partition(".")[0] for name in names]
 
 
 def _check_nesting(values: list[Any], pos: int) -> int:

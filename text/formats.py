@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import chain
 from typing import Any, cast
@@ -33,7 +33,7 @@ from xdsl.dialects.utils.bit_enum_attribute import BitEnumAttribute
 from xdsl.dialects.utils.dynamic_index_list import DynamicIndexList
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
 from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute
-from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, VarIRConstruct
+from xdsl.irdl import IRDLOperation, OptionalDef, ParsePropInAttrDict, VarIRConstruct
 from xdsl.irdl import declarative_assembly_format as f
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -80,6 +80,8 @@ class FormatSyntax:
     """Rules that the shape uses."""
     sequence: Shape
     program: f.FormatProgram
+    printed: f.FormatProgram
+    """The same for printing."""
     guards: tuple[Callable[[Any], bool], ...]
     """Conditions on an operation under which its text reads back as printed."""
     guards_inside: tuple[Callable[[Any], bool], ...]
@@ -124,7 +126,7 @@ class FormatSyntax:
 
     def print(self, printer: Any, op: Any) -> None:
         """Prints what stands after the name."""
-        self.program.print(printer, op)
+        self.printed.print(printer, op)
 
     def printable(self, op: Any) -> bool:
         """Whether the text of this very operation is read back as printed."""
@@ -148,7 +150,7 @@ def _format_syntax(cls: type[Operation]) -> FormatSyntax | str:
     if not issubclass(cls, IRDLOperation) or cls.get_irdl_definition().assembly_format is None:
         return "it has no assembly format"
     program = _program(cls)
-    maker = _ShapeMaker()
+    maker = _ShapeMaker(cls)
     try:
         sequence = maker.sequence(program.stmts)
     except Unsupported as reason:
@@ -160,6 +162,7 @@ def _format_syntax(cls: type[Operation]) -> FormatSyntax | str:
         helpers=tuple(maker.helpers.values()),
         sequence=sequence,
         program=program,
+        printed=f.FormatProgram(tuple(map(_explicit, program.stmts))),
         guards=tuple(guards(sequence.directives, follow, maker.groups)),
         guards_inside=tuple(guards(sequence.directives, FOLLOW_OPERATION, maker.groups)),
     )
@@ -175,13 +178,46 @@ def _program(cls: type[IRDLOperation]) -> f.FormatProgram:
     return f.FormatProgram.from_str(cast(str, op_def.assembly_format), op_def)
 
 
+class _FullDictionary(f.AttrDictDirective):
+    """Prints optional properties that are there with their default value: xDSL leaves them out, and they get lost."""
+
+    def print(self, printer: Any, state: f.PrintingState, op: IRDLOperation) -> None:
+        """The dictionary."""
+        if not op.attributes.keys().isdisjoint(self.expected_properties):
+            raise ValueError("an attribute bears the name of a property")
+        op_def = op.get_irdl_definition()
+        shown = op.attributes | {k: v for k, v in op.properties.items() if k in self.expected_properties}
+        defs = {k: op_def.properties[k] for k in self.expected_properties} | op_def.attributes
+        said = {
+            k
+            for k, d in defs.items()
+            if not isinstance(d, OptionalDef) and d.default_value is not None and shown.get(k) == d.default_value
+        }
+        printed = printer.print_op_attributes(
+            shown, reserved_attr_names=self.reserved_attr_names | said, print_keyword=self.with_keyword
+        )
+        if printed:
+            state.last_was_punctuation = False
+            state.should_emit_space = True
+
+
+def _explicit(directive: f.FormatDirective) -> f.FormatDirective:
+    if not isinstance(directive, f.AttrDictDirective):
+        return directive
+    return _FullDictionary(**{field.name: getattr(directive, field.name) for field in fields(directive)})
+
+
 # ---- directives to symbols ----
 
 
 class _ShapeMaker:
     """Collects the helper rules (optional groups, bodies of attributes) that one format needs."""
 
-    def __init__(self) -> None:
+    def __init__(self, cls: type[IRDLOperation]) -> None:
+        definition = cls.get_irdl_definition()
+        members = (*definition.properties.items(), *definition.attributes.items())
+        self.strings = {name for name, d in members if d.constr.get_bases() == {StringAttr}}
+        self.strings |= {n for n, real in definition.accessor_names.items() if real[0] in self.strings}
         self.helpers: dict[str, str] = {}
         self.present: set[str] = set()
         """Variables that are there wherever the optional group around is."""
@@ -290,6 +326,10 @@ class _ShapeMaker:
                 body, make = self._body(d.unique_base)
                 symbol = self._optional(body) if opt else body
                 out.add(d, symbol, lambda b, s, v: _set(d, s, None if v is None else make(b, v)))
+            case _ if d.name in self.strings:
+                # Read as a plain string: a type that follows it is the format's.
+                symbol = self._optional("string") if opt else "string"
+                out.add(d, symbol, lambda b, s, v: _set(d, s, None if v is None else StringAttr(v)))
             case _:
                 out.add(d, "attr_opt" if opt else "attr", lambda b, s, v: _set(d, s, v))
 
@@ -320,11 +360,26 @@ class _ShapeMaker:
             return name, lambda b, v: cast(Attribute, syntax.build(b, *v))
         if issubclass(cls, BitEnumAttribute):
             return "angle_body", lambda b, v: _parse_body(b, cls, v)
-        if issubclass(cls, EnumAttribute):
+        if issubclass(cls, EnumAttribute) and _method(cls) is _method(EnumAttribute):
             return "enum_word", lambda b, v: _enum(cls, v)
         if issubclass(cls, ParametrizedAttribute) and not cls.get_irdl_definition().parameters:
             raise Unsupported(f"attribute {cls.name} has no parameters")
+        if not _in_brackets(cls):
+            raise Unsupported(f"attribute {cls.name} does not begin with '<'")
         return "angle_body", lambda b, v: _parse_body(b, cls, v)
+
+
+def _in_brackets(cls: type[Attribute]) -> bool:
+    """Whether a class's own parse method reads ``<...>``: if it does not name the bracket, xDSL has to parse it."""
+    if issubclass(cls, ParametrizedAttribute) and _method(cls) is _method(ParametrizedAttribute):
+        return True
+    code = _method(cls).__code__
+    return "<" in code.co_consts or not {"in_angle_brackets", "ANGLE"}.isdisjoint(code.co_names)
+
+
+def _method(cls: Any) -> Any:
+    """The function with which a class reads its parameters."""
+    return (cls.parse_parameters if issubclass(cls, ParametrizedAttribute) else cls.parse_parameter).__func__
 
 
 def attr_body_rule(syntax: AttrSyntax) -> tuple[str, str]:
@@ -368,6 +423,11 @@ def _set(d: f.AttributeVariable, state: f.ParsingState, value: Attribute | None)
 
 def _set_operands(d: f.OperandsDirective, state: f.ParsingState, value: Any) -> None:
     d._set_using_variadic_index(state.op_type, state.operands, VarIRConstruct.OPERAND, "operand", value)
+    for i, found in enumerate(state.operands):
+        # An operand is a string or (string, index), so xDSL takes a single one for a list of them.
+        pair: Any = found
+        if isinstance(pair, Token) or (type(pair) is tuple and len(pair) == 2 and type(pair[1]) is int):
+            state.operands[i] = (cast(Any, found),)
 
 
 def _set_signature(d: f.FunctionalTypeDirective, state: f.ParsingState, value: Any) -> None:

@@ -170,6 +170,8 @@ _NO_PARSE = Operation.parse.__func__  # type: ignore[attr-defined]
 _LAST_WORD = re.compile(r"[a-zA-Z_]\w*\Z", re.ASCII)
 _OPAQUE = re.compile(r"[#!]([a-zA-Z_]\w*)<", re.ASCII)
 _LONGEST_NAME = 80
+_LONGEST_ATTRIBUTE = 100_000
+"""Characters in which an attribute must end that reads on after its brackets."""
 
 
 def dialects_in(text: str) -> set[str]:
@@ -192,6 +194,7 @@ class Language:
         self._attrs: dict[tuple[str, bool], AttrSyntax] = {}
         self._attr_terminals: dict[tuple[str, bool], str | None] = {}
         self._fragments: dict[Fragment, None] = {}
+        self._complete: dict[str, bool] = {}
         self._dialects = {*names, "builtin"}
         for name in sorted(self._dialects):
             context.get_optional_dialect(name)
@@ -278,6 +281,18 @@ class Language:
         """How an attribute or type of a fragment is built."""
         return self._attrs[name, is_type]
 
+    def attr_end(self, text: str, start: int, stop: int) -> int:
+        """Where an attribute ends that parses itself: some read ``: type`` after their brackets."""
+        from xdsl.parser import Parser
+
+        source = text[start:stop]
+        if source not in self._complete:
+            self._complete[source] = _reads(Parser(self.context, source)) is not None
+        if self._complete[source]:
+            return stop
+        end = _reads(Parser(self.context, text[start : start + _LONGEST_ATTRIBUTE]))
+        return stop if end is None else start + len(text[start : start + end].rstrip())
+
     # ---- messages ----
 
     def unknown_op(self, name: str) -> str:
@@ -305,6 +320,15 @@ class Language:
         from .slices import SliceParser
 
         return SliceParser(builder, text)
+
+
+def _reads(parser: Parser) -> int | None:
+    """Where the attribute ends that a parser begins with, None if it is malformed."""
+    try:
+        parser.parse_attribute()
+    except Exception:
+        return None
+    return parser.pos
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

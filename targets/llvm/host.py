@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects import llvm, scf
-from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp, i1, i8, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, ModuleOp, i1, i8, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -68,7 +68,7 @@ def lower_host(
 def _declaration(name: str, kernel: FuncOp) -> llvm.FuncOp:
     inputs = [POINTER if isinstance(type, MemRefType) else i64 for type in kernel.function_type.inputs]
     type = llvm.LLVMFunctionType([POINTER, *inputs], llvm.LLVMVoidType())
-    return llvm.FuncOp(name, type, llvm.LinkageAttr("external"))
+    return llvm.FuncOp(name, type, llvm.LinkageAttr("external"), other_props={"unnamed_addr": IntegerAttr(0, i64)})
 
 
 class _Entry:

@@ -25,7 +25,8 @@ class HostBuilder:
         self.region = Region()
         self.block = self.new_block(*inputs)
         type = llvm.LLVMFunctionType(inputs, i32)
-        self.function = llvm.FuncOp(name, type, llvm.LinkageAttr("external"), body=self.region)
+        plain: dict[str, Attribute | None] = {"unnamed_addr": IntegerAttr(0, i64)}
+        self.function = llvm.FuncOp(name, type, llvm.LinkageAttr("external"), body=self.region, other_props=plain)
 
     def new_block(self, *types: Attribute) -> Block:
         """A block at the end of the function."""

@@ -146,7 +146,11 @@ class FunctionBuilder:
             llvm.LLVMFunctionType(list(arguments)),
             llvm.LinkageAttr(linkage),
             body=Region(self._blocks),
-            other_props={"arg_attrs": argument_attributes, "no_unwind": UnitAttr()},
+            other_props={
+                "arg_attrs": argument_attributes,
+                "no_unwind": UnitAttr(),
+                "unnamed_addr": IntegerAttr(0, i64),
+            },
         )
         function.location = self.location
         return function

@@ -43,8 +43,10 @@ def named_argument(
     return Argument(name, type, attributes, location)
 
 
-def unnamed_argument(b: Builder, type: Attribute, attributes: dict[str, Attribute]) -> Argument:
-    """``f32 {...}``."""
+def unnamed_argument(
+    b: Builder, type: Attribute, attributes: dict[str, Attribute], location: LocationAttr | None
+) -> Argument:
+    """``f32 {...}``; there is no value that a location could belong to."""
     return Argument(None, type, attributes)
 
 
@@ -64,7 +66,8 @@ def func_head(
     """The header: names the arguments of the body's entry block."""
     if visibility is not None and visibility not in _VISIBILITIES:
         raise b.error(f"unknown visibility '{visibility}', expected one of {', '.join(_VISIBILITIES)}", visibility)
-    b.enter_region([(a.name, a.type) for a in arguments])
+    if all(a.name is not None for a in arguments):
+        b.enter_region([(a.name, a.type) for a in arguments])
     return Head(visibility, name, arguments, results, attributes)
 
 
@@ -73,8 +76,8 @@ def build_func(b: Builder, head: Head, body: Region | None) -> FuncOp:
     if body is None:
         b.cancel_region()
         body = Region()
-    elif any(a.name is None for a in head.arguments):
-        raise ValueError("with a body must name its arguments")
+    elif not body.blocks or list(body.blocks[0].arg_types) != [a.type for a in head.arguments]:
+        raise ValueError("must name its arguments, or its entry block have arguments of their types")
     op = FuncOp(
         head.name,
         ([a.type for a in head.arguments], [r.type for r in head.results]),
@@ -155,7 +158,6 @@ def _print_results(p: Printer, types: Sequence[Attribute], attributes: Sequence[
 
 FRAGMENT = Fragment(
     ops=(OpSyntax(FuncOp, "func_head region_opt", build_func, print_func),),
-    spellings={"return": "func.return"},
     rules="""
         func_head: func_visibility symbol "(" func_args ")" func_results attr_dict_kw -> func_head
         func_visibility: -> nothing
@@ -170,7 +172,7 @@ FRAGMENT = Fragment(
             | loc
         func_unnamed: func_unnamed_arg -> list_one
             | func_unnamed "," func_unnamed_arg -> list_app
-        func_unnamed_arg: type attr_dict_opt -> func_unnamed_arg
+        func_unnamed_arg: type attr_dict_opt func_loc -> func_unnamed_arg
         func_results: -> list_empty
             | "->" nonfn_type -> func_single_result
             | "->" "(" ")" -> list_empty

@@ -13,7 +13,6 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntegerAttr,
-    StringAttr,
     SymbolRefAttr,
     UnitAttr,
     VectorType,
@@ -27,12 +26,12 @@ from ..builder import Builder, Operand
 from ..driver import Token
 from ..fragment import Fragment, OpSyntax
 from ..printer import Printer
+from . import llvm_func
 
 Attributes = dict[str, Attribute]
 
 _NO_OVERFLOW = IntegerAttr(0, i32)
 IMPLIED: Mapping[type[Operation], Mapping[str, Attribute]] = {
-    llvm.TruncOp: {"overflowFlags": llvm.OverflowAttr(None)},
     llvm.LoadOp: {"ordering": IntegerAttr(0, i64)},
     llvm.StoreOp: {"ordering": IntegerAttr(0, i64)},
     llvm.FCmpOp: {"fastmathFlags": llvm.FastMathAttr(None)},
@@ -43,9 +42,9 @@ IMPLIED: Mapping[type[Operation], Mapping[str, Attribute]] = {
         "op_bundle_sizes": DenseArrayBase.from_list(i32, ()),
         "TailCallKind": llvm.TailCallKindAttr(llvm.TailCallKind.NONE),
     },
-    llvm.FuncOp: {"CConv": llvm.CallingConventionAttr("ccc"), "visibility_": IntegerAttr(0, i64)},
 }
 """Values of properties that stand for themselves when nothing is written."""
+_TAIL_CALLS = tuple(kind.value for kind in llvm.TailCallKind)
 _OVERFLOWING = (llvm.AddOp, llvm.SubOp, llvm.MulOp, llvm.ShlOp)
 _OVERFLOW_WORDS = {"nsw": 1, "nuw": 2}
 _BINARY = (llvm.AndOp, llvm.XOrOp, llvm.URemOp, llvm.SRemOp)
@@ -180,6 +179,25 @@ def _conversion(cls: type[Operation]) -> OpSyntax:
     return OpSyntax(cls, 'operand attr_dict_opt ":" type "to" type', build, print_)
 
 
+def build_trunc(
+    b: Builder, value: Operand, flags: int | None, written: Attributes, source: Attribute, target: Attribute
+) -> Operation:
+    """``llvm.trunc %a overflow<nsw> : i32 to i8``."""
+    words = [word for word, bit in _OVERFLOW_WORDS.items() if (flags or 0) & bit]
+    overflow = llvm.OverflowAttr([llvm.OverflowFlag(word) for word in words])
+    return _make(llvm.TruncOp, [b.resolve(value, source)], [target], {"overflowFlags": overflow}, written)
+
+
+def print_trunc(p: Printer, op: llvm.TruncOp) -> None:
+    """Prints what :func:`build_trunc` builds."""
+    if op.overflowFlags is None:
+        raise ValueError("a property without its usual value is absent")
+    words = [word for word in _OVERFLOW_WORDS if llvm.OverflowFlag(word) in op.overflowFlags.data]
+    p.print_string(f" {p.value_name(op.arg)}" + (f" overflow<{', '.join(words)}>" if words else ""))
+    p.print_op_attributes(_unsaid(op, ("overflowFlags",)))
+    p.print_string(f" : {p.types(op.operands)} to {p.types(op.results)}")
+
+
 def _compare(cls: type[Operation]) -> OpSyntax:
     """``llvm.icmp "slt" %a, %b : i32``."""
     names = _PREDICATES[cls]
@@ -222,30 +240,55 @@ def print_constant(p: Printer, op: llvm.ConstantOp) -> None:
     p.print_string(f" : {p.types(op.results)}")
 
 
-def build_load(b: Builder, pointer: Operand, written: Attributes, source: Attribute, type: Attribute) -> Operation:
-    """``llvm.load %p {alignment = 4 : i64} : !llvm.ptr -> f32``."""
-    return _make(llvm.LoadOp, [b.resolve(pointer, source)], [type], {}, written)
+def ordering(b: Builder, word: Token) -> IntegerAttr:
+    """``atomic monotonic``."""
+    found = next((n for n, name in llvm.ATOMIC_ORDERING_KEYWORDS.items() if name == word), None)
+    if found is None:
+        names = ", ".join(llvm.ATOMIC_ORDERING_KEYWORDS.values())
+        raise b.error(f"unknown atomic ordering '{word}', expected one of {names}", word)
+    return IntegerAttr(found, i64)
+
+
+def build_load(
+    b: Builder,
+    pointer: Operand,
+    order: IntegerAttr | None,
+    written: Attributes,
+    source: Attribute,
+    type: Attribute,
+) -> Operation:
+    """``llvm.load %p atomic acquire {alignment = 4 : i64} : !llvm.ptr -> f32``."""
+    properties: Attributes = {} if order is None else {"ordering": order}
+    return _make(llvm.LoadOp, [b.resolve(pointer, source)], [type], properties, written)
 
 
 def print_load(p: Printer, op: llvm.LoadOp) -> None:
     """Prints what :func:`build_load` builds."""
-    p.print_string(f" {p.value_name(op.ptr)}")
-    p.print_op_attributes(_unsaid(op, ()))
+    word = llvm.ATOMIC_ORDERING_KEYWORDS.get(op.ordering.value.data) if op.ordering.type == i64 else None
+    p.print_string(f" {p.value_name(op.ptr)}" + (f" atomic {word}" if word else ""))
+    p.print_op_attributes(_unsaid(op, ("ordering",) if word else ()))
     p.print_string(f" : {p.types(op.operands)} -> {p.types(op.results)}")
 
 
 def build_store(
-    b: Builder, value: Operand, pointer: Operand, written: Attributes, type: Attribute, target: Attribute
+    b: Builder,
+    volatile: bool | None,
+    value: Operand,
+    pointer: Operand,
+    written: Attributes,
+    type: Attribute,
+    target: Attribute,
 ) -> Operation:
-    """``llvm.store %v, %p : f32, !llvm.ptr``."""
-    return _make(llvm.StoreOp, [b.resolve(value, type), b.resolve(pointer, target)], [], {}, written)
+    """``llvm.store volatile %v, %p : f32, !llvm.ptr``."""
+    properties: Attributes = {"volatile_": UnitAttr()} if volatile else {}
+    return _make(llvm.StoreOp, [b.resolve(value, type), b.resolve(pointer, target)], [], properties, written)
 
 
 def print_store(p: Printer, op: llvm.StoreOp) -> None:
     """Prints what :func:`build_store` builds."""
-    p.print_string(" ")
+    p.print_string(" " if op.volatile_ is None else " volatile ")
     p.print_values(op.operands)
-    p.print_op_attributes(_unsaid(op, ()))
+    p.print_op_attributes(_unsaid(op, ("volatile_",)))
     p.print_string(f" : {p.types(op.operands)}")
 
 
@@ -303,15 +346,24 @@ def print_gep(p: Printer, op: llvm.GEPOp) -> None:
 
 def build_call(
     b: Builder,
+    words: list[Token],
     callee: SymbolRefAttr | Operand,
     arguments: list[Operand],
+    variadic: Attribute | None,
     written: Attributes,
     types: tuple[Attribute | None, tuple[list[Any], list[Any]]],
 ) -> Operation:
     """``llvm.call @f(%a) : (f32) -> f32``, or ``llvm.call %f(%a) : !llvm.ptr, (f32) -> f32``."""
     pointer_type, signature = types
     operands = b.resolve_all(arguments, signature[0])
-    properties: Attributes = {}
+    properties: Attributes = {} if variadic is None else {"var_callee_type": variadic}
+    for word in words:
+        if word in llvm.LLVM_CALLING_CONVS:
+            properties["CConv"] = llvm.CallingConventionAttr(str(word))
+        elif word in _TAIL_CALLS:
+            properties["TailCallKind"] = llvm.TailCallKindAttr(llvm.TailCallKind(str(word)))
+        else:
+            raise b.error(f"unknown word '{word}', expected a calling convention or a kind of tail call", word)
     if isinstance(callee, SymbolRefAttr) == (pointer_type is not None):
         raise ValueError("an indirect call, and only that, names the type of the pointer")
     if isinstance(callee, SymbolRefAttr):
@@ -329,62 +381,18 @@ def print_call(p: Printer, op: llvm.CallOp) -> None:
     pointer, arguments = (None, op.args) if op.callee is not None else (op.args[0], op.args[1:])
     p.print_string(f" {p.attribute_text(op.callee) if op.callee else p.value_name(op.args[0])}(")
     p.print_values(arguments)
-    p.print_string(")")
-    p.print_op_attributes(_unsaid(op, ("callee", "operandSegmentSizes")))
+    p.print_string(")" if op.var_callee_type is None else f") vararg({p.attribute_text(op.var_callee_type)})")
+    p.print_op_attributes(_unsaid(op, ("callee", "operandSegmentSizes", "var_callee_type")))
     p.print_string(" : ")
     p.print_string("" if pointer is None else f"{p.attribute_text(pointer.type)}, ")
     p.print_function_type([a.type for a in arguments], op.result_types)
 
 
-def func_head(
-    b: Builder,
-    linkage: Token | None,
-    name: str,
-    arguments: list[tuple[Token | None, Attribute]],
-    variadic: bool | None,
-    result: Attribute | None,
-    written: Attributes,
-) -> tuple[Attributes, Attributes]:
-    """``internal @f(%a: f32) -> f32 attributes {...}``: the properties and the dictionary."""
-    b.enter_region(arguments)
-    function = llvm.LLVMFunctionType([t for _, t in arguments], result, bool(variadic))
-    word = "external" if linkage is None else str(linkage)
-    return {"sym_name": StringAttr(name), "function_type": function, "linkage": llvm.LinkageAttr(word)}, written
-
-
-def build_func(b: Builder, head: tuple[Attributes, Attributes], body: Region | None) -> Operation:
-    """A function or a declaration."""
-    if body is None:
-        b.cancel_region()
-        body = Region()
-    return _make(llvm.FuncOp, [], [], head[0], head[1], [body])
-
-
-def print_func(p: Printer, op: llvm.FuncOp) -> None:
-    """Prints what :func:`build_func` builds."""
-    function, entry = op.function_type, op.body.blocks.first
-    if entry is not None and tuple(entry.arg_types) != function.inputs.data:
-        raise ValueError("entry block disagrees with the function's type")
-    linkage = op.linkage.linkage.data
-    p.print_string("" if linkage == "external" else f" {linkage}")
-    p.print_string(" ")
-    p.print_symbol_name(op.sym_name)
-    if entry is None:
-        shown = [p.attribute_text(t) for t in function.inputs]
-    else:
-        shown = [f"{p.value_name(a)}: {p.attribute_text(a.type)}" for a in entry.args]
-    p.print_string(f"({', '.join(shown + ['...'] * function.is_variadic)})")
-    if not isinstance(function.output, llvm.LLVMVoidType):
-        p.print_string(f" -> {p.attribute_text(function.output)}")
-    p.print_op_attributes(_unsaid(op, ("sym_name", "function_type", "linkage")), print_keyword=True)
-    if entry is not None:
-        p.print_string(" ")
-        p.print_region(op.body, print_entry_block_args=False, print_empty_block=False)
-
-
 _MEMORY = (
-    OpSyntax(llvm.LoadOp, 'operand attr_dict_opt ":" type "->" type', build_load, print_load),
-    OpSyntax(llvm.StoreOp, 'operand "," operand attr_dict_opt ":" type "," type', build_store, print_store),
+    OpSyntax(llvm.LoadOp, 'operand llvm_atomic attr_dict_opt ":" type "->" type', build_load, print_load),
+    OpSyntax(
+        llvm.StoreOp, 'llvm_volatile operand "," operand attr_dict_opt ":" type "," type', build_store, print_store
+    ),
     OpSyntax(llvm.AllocaOp, 'operand "x" type attr_dict_opt ":" fn_sig', build_alloca, print_alloca),
     OpSyntax(
         llvm.GEPOp,
@@ -400,51 +408,42 @@ FRAGMENT = Fragment(
         *(_overflowing(op) for op in _OVERFLOWING),
         *(_exact(op) for op in _EXACT),
         _conversion(llvm.SExtOp),
-        _conversion(llvm.TruncOp),
+        OpSyntax(llvm.TruncOp, 'operand llvm_overflow attr_dict_opt ":" type "to" type', build_trunc, print_trunc),
         _compare(llvm.ICmpOp),
         _compare(llvm.FCmpOp),
         *_MEMORY,
         OpSyntax(llvm.ConstantOp, '"(" attr ")" attr_dict_opt ":" type', build_constant, print_constant),
         OpSyntax(
-            llvm.CallOp, 'llvm_callee "(" operands_opt ")" attr_dict_opt ":" llvm_call_types', build_call, print_call
+            llvm.CallOp,
+            'llvm_words llvm_callee "(" operands_opt ")" llvm_vararg attr_dict_opt ":" llvm_call_types',
+            build_call,
+            print_call,
         ),
-        OpSyntax(llvm.FuncOp, "llvm_func_head region_opt", build_func, print_func),
+        llvm_func.SYNTAX,
     ),
-    rules="""
+    rules=llvm_func.RULES
+    + """
         llvm_overflow: -> nothing
             | "overflow" "<" words ">" -> llvm_overflow
         llvm_exact: -> nothing
             | "exact" -> bool_true
+        llvm_atomic: -> nothing
+            | "atomic" BARE_ID -> llvm_ordering
+        llvm_volatile: -> nothing
+            | "volatile" -> bool_true
+        llvm_vararg: -> nothing
+            | "vararg" "(" type ")"
         llvm_inbounds: -> nothing
             | "inbounds" -> bool_true
         llvm_callee: symbol_ref
             | operand
         llvm_call_types: fn_sig -> llvm_direct
             | nonfn_type "," fn_sig -> pair
-        llvm_func_head: llvm_linkage symbol "(" llvm_args ")" llvm_result attr_dict_kw -> llvm_func_head
-        llvm_linkage: -> nothing
-            | BARE_ID
-        llvm_args: -> llvm_no_args
-            | "..." -> llvm_only_variadic
-            | llvm_arg_list -> llvm_fixed
-            | llvm_arg_list "," "..." -> llvm_variadic
-        llvm_arg_list: llvm_arg -> list_one
-            | llvm_arg_list "," llvm_arg -> list_app
-        llvm_arg: PCT_ID ":" type -> pair
-            | type -> llvm_unnamed
-        llvm_result: -> nothing
-            | "->" nonfn_type
     """,
     actions={
+        **llvm_func.ACTIONS,
         "llvm_overflow": overflow_flags,
+        "llvm_ordering": ordering,
         "llvm_direct": lambda b, signature: (None, signature),
-        "llvm_func_head": lambda b, linkage, name, args, result, written: func_head(
-            b, linkage, name, args[0], args[1], result, written
-        ),
-        "llvm_no_args": lambda b: ([], False),
-        "llvm_only_variadic": lambda b: ([], True),
-        "llvm_fixed": lambda b, args: (args, False),
-        "llvm_variadic": lambda b, args: (args, True),
-        "llvm_unnamed": lambda b, type: (None, type),
     },
 )
