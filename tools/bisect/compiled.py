@@ -10,14 +10,12 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ...core.context import TilewrightContext
-from ...core.diagnostics import DiagnosticError
 from ...runtime import Model
-from ...runtime.errors import TilewrightError
 from ..compilation import STAGE_ATTRIBUTE
 from ..driver import compile
 from .program import Array, Inputs, entry_function, output_names
 from .runs import difference, execute
-from .search import CODE, Finding, describe
+from .search import CODE, Finding, describe, gist
 
 
 @dataclass(frozen=True)
@@ -56,24 +54,27 @@ def check_code(
     spec = f"code generation for {machine.target}"
     try:
         found = run_compiled(module, context, machine, entry, args, stage)
-    except (DiagnosticError, TilewrightError) as problem:
-        return Finding(CODE, spec, index, describe(problem), module)
+    except Exception as problem:
+        return Finding(CODE, spec, index, f"fails: {describe(problem)}", module)
     wrong = difference(found, expected, names)
     return None if wrong is None else Finding(CODE, spec, index, str(wrong), module, wrong.ratio)
 
 
 def code_departs(
-    context: TilewrightContext, machine: Machine, inputs: Inputs, entry: str, stage: str | None
+    finding: Finding, context: TilewrightContext, machine: Machine, inputs: Inputs, entry: str, stage: str | None
 ) -> Callable[[ModuleOp], bool]:
-    """Whether a program, compiled from ``stage`` on, computes something else than in the interpreter."""
+    """Whether a program, compiled from ``stage`` on, fails as in the finding, or computes something else than in the
+    interpreter if that was found.
+    """
+    failed = not finding.ratio
 
     def test(module: ModuleOp) -> bool:
         args = inputs.make(entry_function(module, entry))
         expected = execute(module, context, entry, args).outputs
         try:
             found = run_compiled(module, context, machine, entry, args, stage)
-        except (DiagnosticError, TilewrightError):
-            return False
-        return difference(found, expected) is not None
+        except Exception as problem:
+            return failed and gist(f"fails: {describe(problem)}") == gist(finding.message)
+        return not failed and difference(found, expected) is not None
 
     return test

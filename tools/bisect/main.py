@@ -52,6 +52,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--resources", metavar="FILE", help="weights (safetensors) of an .ir file; default: beside it")
     add("--load-plugin", metavar="FILE", action="append", default=[], help="Python file with register(registry)")
     add("-q", "--quiet", action="store_true", help="show no progress")
+    add("--debug", action="store_true", help="show the Python traceback of an internal error")
     add("--version", action="store_true", help="print the version, and stop")
     return parser
 
@@ -81,6 +82,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("error: regions, attributes or types are nested too deeply", file=sys.stderr)
     except KeyboardInterrupt:
         return 130
+    except Exception as problem:
+        if options.debug:
+            raise
+        print(f"error: internal error: {problem!r} (--debug shows the traceback)", file=sys.stderr)
     return 1
 
 

@@ -26,7 +26,7 @@ from ..reduce.measure import op_count
 from ..reduce.reducer import Interesting, Progress, Reducer
 from .program import Inputs, entry_function
 from .runs import Run, execute
-from .search import INVALID, VALUES, Finding, Step, run_step
+from .search import INVALID, VALUES, Finding, Step, gist, run_step
 
 CLEAR = 100.0
 """A departure this far beyond the tolerance is no rounding; reduction keeps such ones as clear."""
@@ -131,13 +131,7 @@ def same_failure(finding: Finding, step: Step) -> bool:
         return step.ratio > (CLEAR if finding.ratio > CLEAR else 1.0)
     if step.kind == INVALID:
         return True
-    return _gist(step.message) == _gist(finding.message)
-
-
-def _gist(message: str) -> str:
-    """A message without what names places and numbers."""
-    words = message.partition("error: ")[2] or message
-    return " ".join(w for w in words.split() if w.isalpha())[:60]
+    return gist(step.message) == gist(finding.message)
 
 
 def sound_run(module: ModuleOp, context: TilewrightContext, inputs: Inputs, entry: str) -> Run | None:

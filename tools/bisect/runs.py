@@ -27,8 +27,8 @@ FRESH_BUFFERS = ("vm.alloc", "vm.output", "vm.storage")
 
 
 def _spoil(buffer: Array) -> None:
-    """Fill new memory with what shows in a result that reads it: NaN, whatever the float type; -1."""
-    buffer.view(np.uint8)[...] = 0xFF
+    """Fill new memory with what shows in a result that reads it: NaN, the largest integer."""
+    buffer[...] = allocate(buffer.shape, buffer.dtype)
 
 
 @dataclass
@@ -46,11 +46,21 @@ class Tracer(Interpreter):
         super().__init__(module, context)
         self.trace: list[tuple[Operation, list[Array]]] = []
         self.false_claim: str | None = None
+        self._inputs: int | None = None
+        """How many arguments of the kernel that is about to be called come from the caller; the rest is new memory."""
+
+    def call_function(self, function: FuncOp, args: Sequence[Value]) -> list[Value]:
+        given, self._inputs = self._inputs, None
+        for value in () if given is None else args[given:]:
+            if isinstance(value, np.ndarray):
+                _spoil(value)
+        return super().call_function(function, args)
 
     def lookup(self, op: Operation) -> tuple[ValueFunction | None, FrameFunction | None]:
         value_function, frame_function = super().lookup(op)
 
         def traced(frame: Frame, inner: Operation, operands: list[Value]) -> Sequence[Value]:
+            self._inputs = len(operands) if inner.name == "graph.call" else None
             if value_function is not None:
                 results: Sequence[Value] = (value_function(inner, *operands),)
             else:

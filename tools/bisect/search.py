@@ -154,3 +154,9 @@ def describe(problem: BaseException) -> str:
     if isinstance(problem, DiagnosticError | InternalPassError):
         return text
     return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
+
+
+def gist(message: str) -> str:
+    """A message without what names places and numbers."""
+    words = message.partition("error: ")[2] or message
+    return " ".join(w for w in words.split() if w.isalpha())[:60]

@@ -165,6 +165,9 @@ class Session:
             print(f"the program as given does not compute the reference: {finding.message}")
             return
         where = finding.pass_spec if finding.kind == CODE else f"pass {finding.index + 1} '{finding.pass_spec}'"
+        if finding.kind == CODE and not finding.ratio:
+            print(f"{where} {finding.message}")
+            return
         verb = {FAILS: "fails", INVALID: "leaves invalid IR", STUCK: "leaves IR that does not run"}
         print(f"{where} {verb.get(finding.kind, 'changes the result')}: {finding.message}")
         if finding.departure is not None:
@@ -175,7 +178,7 @@ class Session:
         if finding.kind == CODE:
             from .compiled import code_departs
 
-            test = code_departs(self.context, self.machine, self.inputs, self.entry, self.stage)
+            test = code_departs(finding, self.context, self.machine, self.inputs, self.entry, self.stage)
             found = reproduce_code(
                 self.module,
                 finding,
