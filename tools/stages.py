@@ -46,12 +46,13 @@ def stages(target: Target, info: TargetInfo) -> tuple[Stage, ...]:
             ),
             "simplified graph ops, activations in the layouts that kernels want",
             border=False,
+            border=False,
         ),
-        Stage("fused", ("graph-fuse", "cse", "dce"), "every computing op is in a graph.kernel"),
+        Stage("fused", ("graph-fuse", "cse", "dce"), "every computing op is in a graph.kernel", border=False),
         Stage("te", ("convert-graph-to-te", "te-inline", "outline-kernels"), "kernels are functions of te ops"),
         Stage("loop", ("convert-te-to-loop",), "kernels are plain loop nests on memrefs"),
         Stage("schedule", target.schedule_passes(info), "each kernel has a schedule beside it", border=False),
-        Stage("scheduled", ("apply-schedule",), "loop order, tiles, vectors and threads are decided"),
+        Stage("scheduled", ("apply-schedule",), "loop order, tiles, vectors and threads are decided", border=False),
         Stage(
             "kernels", target.kernel_passes(info), "kernels are what the target's code generation takes", border=False
         ),
