@@ -36,9 +36,12 @@ from ...core.attributes import (
 from ...core.context import TilewrightContext
 from ...core.diagnostics import emit_error
 from ...core.passes import ModulePass
-from ...core.symbolic import SymExpr, as_expr
+from ...core.symbolic import SymExpr, as_expr, bounds
 from ...dialects.loop.ops import AllocOp, BlockOp, ForOp
 from ...dialects.te.ops import ComputeOp
+from ..loop.index import IndexSpace
+from ..loop.nest import all_blocks
+from ..loop.primitives.decompose_reduction import decompose_reduction, reduction_loops
 from .index_scope import IndexScope
 from .te_to_loop_body import Buffer, emit_block_body, emit_copy_body, emit_identities
 
@@ -66,9 +69,9 @@ class ConvertTeToLoopPass(ModulePass):
         }
 
     Arguments are inputs, outputs, then one ``index`` for each symbol, sorted by name. Intermediate tensors are
-    allocated at the head of the function. A reduction over a dimension of constant size 0 stores the identity; a
-    symbolic dimension that is reduced is taken to be at least 1, since the loop that starts the reduction would not
-    run. A layout whose blocks do not divide the shape, or that is no split and permutation of dimensions, is
+    allocated at the head of the function. A reduction over a dimension of constant size 0 stores the identity; one
+    over a dimension that may be 0 at run time (``n - 2``; symbols themselves are at least 1) stores the identity in a
+    nest of its own first, since the loop that starts the reduction might not run. A layout whose blocks do not divide the shape, or that is no split and permutation of dimensions, is
     refused.
     """
 
@@ -138,6 +141,7 @@ class _KernelConversion:
         returned.location = terminator.location
         self.block.add_op(returned)
         self._replace_body(types, symbols, len(inputs), len(outputs))
+        _separate_inits(kernel)
 
     def _name_arguments(self, inputs: int, outputs: int) -> None:
         for position, arg in enumerate(self.block.args[inputs : inputs + outputs]):
@@ -214,6 +218,21 @@ class _KernelConversion:
         kernel.attributes["symbols"] = ArrayAttr([StringAttr(s) for s in symbols])
         kernel.attributes["num_inputs"] = IntegerAttr(inputs, i64)
         kernel.attributes["num_outputs"] = IntegerAttr(outputs, i64)
+
+
+def _separate_inits(kernel: func.FuncOp) -> None:
+    """Reductions that may be empty start in a block of their own."""
+    space = IndexSpace(kernel)
+    for block in list(all_blocks(kernel)):
+        if block.init is not None:
+            loops = reduction_loops(space, block)
+            if any(_may_be_empty(space.extent(loop)) for loop in loops):
+                decompose_reduction(space, block, loops[0])
+
+
+def _may_be_empty(extent: SymExpr) -> bool:
+    least, _ = bounds(extent, {name: (1, None) for name in extent.symbols()})
+    return least is None or least < 1
 
 
 def _memref(type_: Attribute, where: Operation) -> Attribute:

@@ -47,7 +47,8 @@ def casts(types: Sequence[int], middle: Sequence[onnx.NodeProto], source: Any) -
     names = ["x", *(f"x{i}" for i in range(len(types) - 1)), "a"]
     nodes = [helper.make_node("Cast", [a], [b], to=t) for a, b, t in zip(names, names[1:], types)]
     nodes += [*middle, helper.make_node("Cast", ["b"], ["y"], to=TensorProto.FLOAT)]
-    return model(nodes, [value("x", [7, 33], source)])
+    made: onnx.ModelProto = model(nodes, [value("x", [7, 33], source)])
+    return made
 
 
 @pytest.mark.parametrize("half", HALVES, ids=TensorProto.DataType.Name)
@@ -63,3 +64,19 @@ def test_arithmetic_in_halves(half: int) -> None:
 @pytest.mark.parametrize("half", HALVES, ids=TensorProto.DataType.Name)
 def test_doubles_to_halves(half: int) -> None:
     check(casts([half], [helper.make_node("Identity", ["a"], ["b"])], np.float64), RANDOM.normal(size=(7, 33)))
+
+
+@pytest.mark.parametrize("operator", ["ReduceMax", "ReduceProd", "ReduceMin"])
+def test_a_reduction_that_is_empty_at_run_time(operator: str) -> None:
+    nodes = [
+        helper.make_node("Slice", ["x", "start", "end"], ["part"]),
+        helper.make_node(operator, ["part"], ["y"], axes=[0], keepdims=0),
+    ]
+    weights = {"start": np.array([2]), "end": np.array([np.iinfo(np.int64).max])}
+    made = model(nodes, [value("x", ["n", 5])], weights=weights)
+    compiled: Any = tilewright.compile(made)
+    x = RANDOM.normal(size=(4, 5)).astype(np.float32)
+    identity = {"ReduceMax": -np.inf, "ReduceMin": np.inf, "ReduceProd": 1}[operator]
+    function: Any = {"ReduceMax": np.max, "ReduceMin": np.min, "ReduceProd": np.prod}[operator]
+    np.testing.assert_allclose(compiled.run({"x": x})["y"], function(x[2:], 0), rtol=1e-6)
+    np.testing.assert_array_equal(compiled.run({"x": x[:2]})["y"], np.full(5, identity, np.float32))

@@ -430,3 +430,10 @@ def test_every_op_is_lowered_or_known_not_to_be() -> None:
         "graph.yield", "graph.recipe", "graph.kernel", "graph.call", "graph.match_shape",
         "graph.nonzero", "graph.compress",
     }  # fmt: skip
+
+
+def test_reductions_over_dimensions_that_may_be_empty() -> None:
+    for size in (0, 3):
+        for kind in (reduce.ReduceMaxOp, reduce.ReduceSumOp):
+            check([tensor(f32, n, 3), tensor(f32, n - 2, 3)], [numbers(f32, size + 2, 3), numbers(f32, size, 3)],
+                  lambda _, x: kind(x, [0]))  # fmt: skip  # noqa: B023
