@@ -46,7 +46,6 @@ def stages(target: Target, info: TargetInfo) -> tuple[Stage, ...]:
             ),
             "simplified graph ops, activations in the layouts that kernels want",
             border=False,
-            border=False,
         ),
         Stage("fused", ("graph-fuse", "cse", "dce"), "every computing op is in a graph.kernel", border=False),
         Stage("te", ("convert-graph-to-te", "te-inline", "outline-kernels"), "kernels are functions of te ops"),
