@@ -1,7 +1,7 @@
 """Configuration of the lit tests (``test/**/*.ir``, ``*.test``); run them with ``lit test`` or through pytest.
 
-Substitutions: ``tilewright-opt``, ``filecheck``, ``%roundtrip`` (pretty -> generic -> pretty, all equal; prints the pretty
-text). lit itself has ``not``.
+Substitutions: ``tilewright-opt``, ``filecheck``, ``%roundtrip`` (pretty -> generic -> pretty, all equal; prints the
+pretty text). lit itself has ``not``.
 """
 
 import os

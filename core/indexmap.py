@@ -158,8 +158,9 @@ _POSITIONAL = re.compile(r"\bd(\d+)\b")
 def in_order_of_use(results: Results, count: int) -> tuple[Results, tuple[int, ...]]:
     """The map with its inputs in the order in which the text of ``results`` first names them, and their old positions.
 
-    Inputs that no result uses are left out. The text form of an operation has its operands inside of the expressions, so
-    this is the order in which they are read back: operations made in it print, parse and print again as the same text.
+    Inputs that no result uses are left out. The text form of an operation has its operands inside of the expressions,
+    so this is the order in which they are read back: operations made in it print, parse and print again as the same
+    text.
 
     (d1, d0 + d1) of 3 inputs --> (d0, d0 + d1) with (1, 0)
     """

@@ -102,7 +102,8 @@ def _weight(
         )
         fan_in = int(np.prod(shape[1:])) if transposed else shape[0]
         gain = 2.0 if _reaches_relu(users, node.output[0]) else 1.0
-        return (rng.standard_normal(shape) * np.sqrt(gain / fan_in)).astype(np.float32)
+        weight: Array = (rng.standard_normal(shape) * np.sqrt(gain / fan_in)).astype(np.float32)
+        return weight
     if node.op_type == "BatchNormalization" and index == 1 and _feeds_sum(users, node.output[0]):
         return rng.uniform(0.2, 0.5, shape).astype(np.float32)
     if (node.op_type == "BatchNormalization" and index in (1, 4)) or node.op_type == "Mul":

@@ -1,4 +1,4 @@
-"""Every dumped level is a program of its own: it parses, verifies, prints the same again, and compilation goes on from it."""
+"""Every dumped level is a program: it parses, verifies, prints the same again, and compilation goes on from it."""
 
 from __future__ import annotations
 

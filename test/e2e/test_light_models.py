@@ -1,5 +1,5 @@
-"""The ``onnx`` package's real-model tests, run by its own runner with its own tolerances, and the same networks with random
-weights against ONNX Runtime.
+"""The ``onnx`` package's real-model tests, run by its own runner with its own tolerances; and the same networks with
+random weights against ONNX Runtime.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The default schedules of the LLVM target keep the meaning of random kernels, for machines of several vector widths.
 
-Random networks are lowered to plain loops and interpreted; then ``attach-schedules``, ``apply-schedule`` and all loop passes
-run, and the interpreter must say the same. A rule with a planted fault is caught.
+Random networks are lowered to plain loops and interpreted; then ``attach-schedules``, ``apply-schedule`` and all loop
+passes run, and the interpreter must say the same. A rule with a planted fault is caught.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import pickle
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tilewright.core.symbolic import (
     SymExpr,
     bounds,

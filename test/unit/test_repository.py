@@ -35,7 +35,7 @@ def words_of_code(path: Path) -> Iterator[tuple[str, int]]:
             yield node.attr, line
         elif isinstance(node, ast.ImportFrom):
             yield node.module or "", line
-        elif isinstance(node, ast.alias) or isinstance(node, ast.FunctionDef | ast.ClassDef):
+        elif isinstance(node, ast.alias | ast.FunctionDef | ast.ClassDef):
             yield node.name, line
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield node.value, line
