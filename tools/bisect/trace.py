@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, SymbolRefAttr
+from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Operation
 
 from .program import Array
@@ -25,12 +25,13 @@ class Departure:
     op_name: str
     place: Key
     message: str
-    callee: str | None = None
+    label: str | None = None
+    """What the operation calls, or the name of its buffer, block or kernel."""
 
     def __str__(self) -> str:
-        callee = f" @{self.callee}" if self.callee else ""
+        label = f" {self.label}" if self.label else ""
         places = ", ".join(f"'{p}'" for p in self.place[:5]) + (", ..." if len(self.place) > 5 else "")
-        return f"{self.op_name}{callee} from {places}: {self.message}"
+        return f"{self.op_name}{label} from {places}: {self.message}"
 
 
 def place_of(location: Attribute) -> Key:
@@ -70,7 +71,7 @@ def first_departure(before: Run, after: Run) -> Departure | None:
             continue
         departure = _compare(array, [*known.get(place, []), *known.get(place[-1:], [])])
         if departure is not None:
-            return Departure(op.name, place, departure, _callee(op))
+            return Departure(op.name, place, departure, _label(op))
     return None
 
 
@@ -87,6 +88,9 @@ def _compare(array: Array, counterparts: list[Array]) -> str | None:
     return message
 
 
-def _callee(op: Operation) -> str | None:
+def _label(op: Operation) -> str | None:
     callee = op.properties.get("callee", op.properties.get("kernel"))
-    return callee.root_reference.data if isinstance(callee, SymbolRefAttr) else None
+    if isinstance(callee, SymbolRefAttr):
+        return f"@{callee.root_reference.data}"
+    names = (op.properties.get(name) for name in ("buffer_name", "block_name", "kernel_name"))
+    return next((f'"{name.data}"' for name in names if isinstance(name, StringAttr)), None)

@@ -118,7 +118,7 @@ class EarlyReturn(Strategy):
 
 
 class DropResults(Strategy):
-    """Removes results of functions that no call uses."""
+    """Removes results of functions, where no call uses them."""
 
     name = "drop-results"
 
@@ -142,13 +142,33 @@ def _drop_result(function: FuncOp, index: int, module: ModuleOp) -> bool:
     outputs = list(function.function_type.outputs.data)
     if terminator is None or len(terminator.operands) != len(outputs) or index >= len(outputs):
         return False
-    if is_called(function, module):
+    calls = calls_of(function, module)
+    if (is_called(function, module) and not calls) or any(call.results[index].uses for call in calls):
         return False
+    for call in calls:
+        _without_result(call, index)
     del outputs[index]
     terminator.operands = [v for i, v in enumerate(terminator.operands) if i != index]
     _drop_entry(function, "res_attrs", index)
     update_type(function, outputs)
     return True
+
+
+def _without_result(call: Operation, index: int) -> None:
+    kept = [r for i, r in enumerate(call.results) if i != index]
+    new = type(call).create(
+        operands=call.operands,
+        result_types=[r.type for r in kept],
+        properties=call.properties,
+        attributes=call.attributes,
+    )
+    new.location = call.location
+    block = call.parent
+    assert block is not None
+    block.insert_op_before(new, call)
+    for old, result in zip(kept, new.results):
+        old.replace_all_uses_with(result)
+    Rewriter.erase_op(call, safe_erase=False)
 
 
 def _drop_entry(function: FuncOp, name: str, index: int) -> None:

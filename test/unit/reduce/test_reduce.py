@@ -126,6 +126,28 @@ def test_values_of_two_places_keep_what_connects_them() -> None:
     assert op_count(reduced(MLP, adds_product)) <= 5
 
 
+def test_unused_results_and_arguments_go_with_those_of_calls() -> None:
+    text = """
+    func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
+      %0:2 = func.call @f(%x, %y) : (tensor<3xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>)
+      func.return %0#1 : tensor<3xf32>
+    }
+    func.func private @f(%x: tensor<3xf32>, %y: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+      %0 = graph.exp %x : (tensor<3xf32>) -> tensor<3xf32>
+      %1 = graph.tanh %y : (tensor<3xf32>) -> tensor<3xf32>
+      func.return %0, %1 : tensor<3xf32>, tensor<3xf32>
+    }
+    """
+
+    def calls_what_computes(module: ModuleOp) -> bool:
+        results = {op.name: list(op.results) for op in module.walk()}
+        return bool(results.get("func.call")) and "graph.tanh" in results
+
+    text = print_module(reduced(text, calls_what_computes))
+    assert "graph.exp" not in text
+    assert "-> (tensor" not in text
+
+
 def test_equal_reductions_give_equal_text() -> None:
     texts = {print_module(reduced(LOOPS, has("math.tanh"))) for _ in range(2)}
     assert len(texts) == 1
