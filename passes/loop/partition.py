@@ -40,6 +40,10 @@ from .nest import detach, erase, loops_around
 from .regions import prove_le
 from .simplify import Simplifier, set_where
 
+_MOST_COMPUTED_CUTS = 3
+_LARGEST_BOUND = 48
+"""Bounds that are computed grow with each cut: how many cuts of one loop, and how many terms, pay off."""
+
 
 @dataclass(frozen=True)
 class LoopPartitionPass(KernelPass):
@@ -59,6 +63,8 @@ class Partitioner:
         self.space = space
         self.budget = budget
         self.simplifier = Simplifier(space)
+        self.computed: dict[ForOp, int] = {}
+        """How often a loop was cut at a bound that is computed at run time."""
         self.rests: set[ForOp] = set()
         """What is left of a loop beside the part where a guard over symbols holds: not cut for such a guard again."""
 
@@ -113,7 +119,8 @@ class Partitioner:
             _, low, high = ranges[0]
             chosen = [g for g, a, b in ranges if (a, b) == (low, high)]
         if high - low < extent:
-            self._emit(loop, chosen, [const(0), const(low), const(high), const(extent)], decide_rest=False)
+            for part in self._emit(loop, chosen, [const(0), const(low), const(high), const(extent)], decide_rest=False):
+                self.simplifier.op(part)
         else:
             _resolve(self.space, [(g.op, g.pair) for g in chosen], True)
             self.simplifier.op(loop)
@@ -121,7 +128,7 @@ class Partitioner:
 
     def _cut_dynamic(self, loop: ForOp, guards: Sequence[Guard], extent: SymExpr) -> bool:
         """One bound that is computed: over symbols, or over outer variables where it decides the guard completely."""
-        if loop.kind.data == "unrolled":
+        if loop.kind.data == "unrolled" or self.computed.get(loop, 0) >= _MOST_COMPUTED_CUTS:
             return False
         loop_names = self.space.extents.keys()
         for guard in guards:
@@ -135,10 +142,15 @@ class Partitioner:
             high = self._clamp(found[1], extent)
             if low == high or (not guard.exact and self.space.simplify(high - low) == 0):
                 continue
+            if _weight(low) + _weight(high) > _LARGEST_BOUND:
+                continue
             if loop.kind.data == "vectorized":
                 loop.kind = StringAttr("serial")
             same = [g for g in guards if g.worst == guard.worst and g.exact == guard.exact]
-            self._emit(loop, same, [const(0), low, high, extent], decide_rest=guard.exact)
+            made = self._emit(loop, same, [const(0), low, high, extent], decide_rest=guard.exact)
+            self.computed.update(dict.fromkeys(made, self.computed.get(loop, 0) + 1))
+            for part in made:
+                self.simplifier.op(part)
             return True
         return False
 
@@ -147,13 +159,13 @@ class Partitioner:
         low = bound if prove_le(self.space, 0, bound) else sym_max(bound, 0)
         return low if prove_le(self.space, low, extent) else self.space.simplify(sym_min(low, extent))
 
-    def _emit(self, loop: ForOp, chosen: Sequence[Guard], cuts: Sequence[SymExpr], decide_rest: bool) -> None:
-        """Replace ``loop`` by its parts between ``cuts``; in the middle one the chosen guards hold."""
+    def _emit(self, loop: ForOp, chosen: Sequence[Guard], cuts: Sequence[SymExpr], decide_rest: bool) -> list[ForOp]:
+        """Replace ``loop`` by its parts between ``cuts`` and return them; in the middle one the chosen guards hold."""
         walk = list(loop.body.walk())
         places = [(walk.index(g.op), g.pair) for g in chosen]
         block = loop.parent
         assert block is not None
-        made: list[Operation] = []
+        made: list[ForOp] = []
         for number, (start, stop) in enumerate(itertools.pairwise(cuts)):
             size = self.space.simplify(stop - start)
             if size == 0:
@@ -170,8 +182,7 @@ class Partitioner:
             made.append(part)
         erase(loop)
         self.budget -= len(made) - 1
-        for new in made:
-            self.simplifier.op(new)
+        return made
 
     def _part(self, loop: ForOp, start: SymExpr, size: SymExpr) -> ForOp:
         part = self.space.new_loop(size, loop.var.name_hint, loop.kind.data)
@@ -252,6 +263,10 @@ class Partitioner:
         rewrite = _rewriter(self.space, digit.name, known, {"high$": high_value, "low$": low_value})
         for op in block.walk():
             rewrite(op)
+
+
+def _weight(expr: SymExpr) -> int:
+    return 1 + sum(_weight(a) for a in expr.args)
 
 
 def _together(guards: Sequence[Guard], guard: Guard) -> list[Guard]:
