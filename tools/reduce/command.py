@@ -86,7 +86,9 @@ class CommandTest:
                 return False
             except OSError as problem:
                 raise SystemExit(f"error: cannot run '{words[0]}': {problem.strerror or problem}") from None
-        return self.outcome.holds(done.returncode, done.stdout.decode("utf-8", "replace"))
+        # As shells say it: a command that a signal ended.
+        status = done.returncode if done.returncode >= 0 else 128 - done.returncode
+        return self.outcome.holds(status, done.stdout.decode("utf-8", "replace"))
 
 
 def pipeline_test(pipeline: str, context: TilewrightContext, match: str | None) -> Callable[[ModuleOp], bool]:

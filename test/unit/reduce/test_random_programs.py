@@ -18,7 +18,7 @@ from tilewright.tools.reduce.measure import op_count
 PIPELINES = ("dce", "graph-optimize", "graph-optimize,lower-kernels")
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(graph_programs(max_steps=5), st.sampled_from(PIPELINES), st.integers(0, 1000))
 def test_an_operation_of_a_random_program_is_isolated(program: GraphProgram, passes: str, choice: int) -> None:
     module, context = program.module, program.context

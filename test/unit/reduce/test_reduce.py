@@ -241,3 +241,19 @@ def test_the_command_line_writes_its_best_when_interrupted(tmp_path: Path) -> No
     verify(parse_module(text, context=make_context()))
     assert "relu" in text
     assert not list(tmp_path.glob(".*tmp"))
+
+
+def test_a_signal_counts_as_shells_count_it(tmp_path: Path) -> None:
+    from tilewright.tools.reduce.command import CommandTest, Outcome
+
+    module, context = load(MLP)
+
+    def holds(command: list[str], outcome: Outcome) -> bool:
+        return CommandTest(command, context, outcome, "in.ir", 0.5)(module)
+
+    assert holds(["sh", "-c", "kill -SEGV $$", "{}"], Outcome(139))
+    assert holds(["sh", "-c", "echo wrong; exit 3", "{}"], Outcome(match="wrong"))
+    assert not holds(["sh", "-c", "echo wrong; exit 3", "{}"], Outcome(match="right"))
+    assert not holds(["sh", "-c", "exit 3", "{}"], Outcome(4))
+    assert holds(["sh", "-c", "exit 0", "{}"], Outcome(0))
+    assert not holds(["sh", "-c", "sleep 5; exit 1", "{}"], Outcome())
