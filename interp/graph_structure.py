@@ -72,7 +72,7 @@ def _call(frame: Frame, op: Operation, operands: list[Value]) -> Sequence[Value]
         emit_error(op, f"calls '{call.callee.root_reference.data}', which is not a function of the module")
     types = callee.function_type.inputs.data
     if not any(isinstance(t, MemRefType) for t in types):
-        return frame.interpreter.call_function(callee, operands)
+        return frame.interpreter.call_function(callee, operands, frame.symbols)
     return _call_on_memory(frame, call, callee, operands)
 
 

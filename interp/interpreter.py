@@ -146,11 +146,13 @@ class Interpreter:
         values = [_as_argument(function, i, a, t) for i, (a, t) in enumerate(zip(args, types))]
         return self.call_function(function, values)
 
-    def call_function(self, function: func.FuncOp, args: Sequence[Value]) -> list[Value]:
-        """Runs a function's body in a new frame."""
+    def call_function(
+        self, function: func.FuncOp, args: Sequence[Value], symbols: dict[str, int] | None = None
+    ) -> list[Value]:
+        """Runs a function's body in a new frame, in which ``symbols`` are known."""
         if function.is_declaration:
             emit_error(function, "has no body to interpret")
-        frame = Frame(self)
+        frame = Frame(self, symbols=dict(symbols or {}))
         types = function.function_type.inputs.data
         frame.bind(function, argument_names(function), types, args)
         return frame.run_block(function.body.block, args)[1]

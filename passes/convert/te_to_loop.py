@@ -71,8 +71,8 @@ class ConvertTeToLoopPass(ModulePass):
     Arguments are inputs, outputs, then one ``index`` for each symbol, sorted by name. Intermediate tensors are
     allocated at the head of the function. A reduction over a dimension of constant size 0 stores the identity; one
     over a dimension that may be 0 at run time (``n - 2``; symbols themselves are at least 1) stores the identity in a
-    nest of its own first, since the loop that starts the reduction might not run. A layout whose blocks do not divide the shape, or that is no split and permutation of dimensions, is
-    refused.
+    nest of its own first, since the loop that starts the reduction might not run. A layout whose blocks do not
+    divide the shape, or that is no split and permutation of dimensions, is refused.
     """
 
     name: ClassVar[str] = "convert-te-to-loop"
@@ -231,7 +231,7 @@ def _separate_inits(kernel: func.FuncOp) -> None:
 
 
 def _may_be_empty(extent: SymExpr) -> bool:
-    least, _ = bounds(extent, {name: (1, None) for name in extent.symbols()})
+    least, _ = bounds(extent, dict.fromkeys(extent.symbols(), (1, None)))
     return least is None or least < 1
 
 

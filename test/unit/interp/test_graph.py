@@ -170,3 +170,20 @@ def test_unknown_op_is_a_diagnostic() -> None:
     """)
     with pytest.raises(DiagnosticError, match=r"'memref.dealloc' op has no interpretation"):
         run.call("main", [np.zeros(4, np.float32)])
+
+
+def test_kernels_know_the_symbols_of_their_caller() -> None:
+    run = interpreter("""
+        func.func private @k(%x: tensor<?xf32, #tw.enc<dims = [n * 2]>>) -> tensor<?xf32, #tw.enc<dims = [n * 2]>>
+            attributes {tw.kernel} {
+          %0 = graph.relu %x : (tensor<?xf32, #tw.enc<dims = [n * 2]>>) -> tensor<?xf32, #tw.enc<dims = [n * 2]>>
+          func.return %0 : tensor<?xf32, #tw.enc<dims = [n * 2]>>
+        }
+        func.func @main(%x: tensor<?xf32, #tw.enc<dims = [n]>>) -> tensor<?xf32, #tw.enc<dims = [n * 2]>> {
+          %0 = graph.concat %x, %x {axis = 0 : i64} : (tensor<?xf32, #tw.enc<dims = [n]>>,
+            tensor<?xf32, #tw.enc<dims = [n]>>) -> tensor<?xf32, #tw.enc<dims = [n * 2]>>
+          %1 = graph.call @k(%0) : (tensor<?xf32, #tw.enc<dims = [n * 2]>>) -> tensor<?xf32, #tw.enc<dims = [n * 2]>>
+          func.return %1 : tensor<?xf32, #tw.enc<dims = [n * 2]>>
+        }
+    """)
+    np.testing.assert_array_equal(run.call("main", [np.array([-1, 2], np.float32)])[0], [0, 2, 0, 2])
