@@ -49,12 +49,14 @@ class Tracer(Interpreter):
         self._inputs: int | None = None
         """How many arguments of the kernel that is about to be called come from the caller; the rest is new memory."""
 
-    def call_function(self, function: FuncOp, args: Sequence[Value]) -> list[Value]:
+    def call_function(
+        self, function: FuncOp, args: Sequence[Value], symbols: dict[str, int] | None = None
+    ) -> list[Value]:
         given, self._inputs = self._inputs, None
         for value in () if given is None else args[given:]:
             if isinstance(value, np.ndarray):
                 _spoil(value)
-        return super().call_function(function, args)
+        return super().call_function(function, args, symbols)
 
     def lookup(self, op: Operation) -> tuple[ValueFunction | None, FrameFunction | None]:
         value_function, frame_function = super().lookup(op)

@@ -214,6 +214,8 @@ class Session:
         words = ["tilewright-bisect", str(path)]
         if finding.kind != CODE:
             words += ["-p", f'"{found.pass_spec}"']
+        if self.options.entry is not None:
+            words += ["--entry", self.entry]
         words += ["--seed", str(self.options.seed)]
         words += [f"--dim {name}={size}" for name, size in sorted(self.inputs.dims.items())]
         if found.needs_inputs:

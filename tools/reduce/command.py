@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import shlex
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -57,6 +60,14 @@ class Outcome:
         return self.match is None or self.match in said
 
 
+class CommandError(Exception):
+    """The command of a test cannot be run at all."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
 class CommandTest:
     """Runs a command on a file with the module's text, in an empty folder."""
 
@@ -73,22 +84,44 @@ class CommandTest:
             path = Path(folder) / self.name
             save_module(path, module, self.context)
             words = [word.replace(PLACEHOLDER, str(path)) for word in self.command]
-            try:
-                done = subprocess.run(
-                    words,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    timeout=self.timeout,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                return False
-            except OSError as problem:
-                raise SystemExit(f"error: cannot run '{words[0]}': {problem.strerror or problem}") from None
+            done = _run(words, self.timeout)
+        if done is None:
+            return False
+        status, said = done
         # As shells say it: a command that a signal ended.
-        status = done.returncode if done.returncode >= 0 else 128 - done.returncode
-        return self.outcome.holds(status, done.stdout.decode("utf-8", "replace"))
+        return self.outcome.holds(status if status >= 0 else 128 - status, said.decode("utf-8", "replace"))
+
+
+def _run(words: Sequence[str], timeout: float) -> tuple[int, bytes] | None:
+    """Status and output of a command; None if it took too long. Whatever it started ends with it."""
+    try:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as problem:
+        message = f"cannot run '{words[0]}': {problem.strerror or problem}"
+        raise CommandError(Diagnostic(Severity.ERROR, message)) from None
+    try:
+        said, _ = process.communicate(timeout=timeout)
+    except BaseException as problem:
+        _kill(process)
+        if isinstance(problem, subprocess.TimeoutExpired):
+            return None
+        raise
+    return process.returncode, said
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.communicate()
 
 
 def pipeline_test(pipeline: str, context: TilewrightContext, match: str | None) -> Callable[[ModuleOp], bool]:

@@ -72,11 +72,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.pass_pipeline and options.exit_code is not None:
         parser.error("--exit-code is for commands")
     from ...core.diagnostics import DiagnosticError, render
+    from .command import CommandError
 
     try:
         return _run(options, command)
     except DiagnosticError as problem:
         print(render(problem), file=sys.stderr)
+    except CommandError as problem:
+        print(render(problem.diagnostic), file=sys.stderr)
     except OSError as problem:
         print(f"error: {problem.strerror or problem}: '{problem.filename}'", file=sys.stderr)
     except RecursionError:
