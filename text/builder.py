@@ -29,12 +29,13 @@ from xdsl.irdl import IRDLOperation
 from xdsl.traits import IsolatedFromAbove, SingleBlockImplicitTerminator, ensure_terminator
 
 from ..core.diagnostics import location_of
-from .driver import SyntaxFault, Token, describe
+from .driver import Driver, SyntaxFault, Token, Unexpected, describe
 from .reduce_attrs import AttributeReductions
 from .reduce_exprs import ExpressionReductions
 
 if TYPE_CHECKING:
     from .grammar import Language
+    from .recovery import Recovery
 
 Operand = Token | tuple[Token, int]
 """An unresolved operand: ``%x`` or (``%x``, 1) for ``%x#1``."""
@@ -84,6 +85,9 @@ class Builder(AttributeReductions, ExpressionReductions):
         self.find_alias = lambda token: find_alias(self, token)
         self.parse_raw = lambda token: parse_raw(self, token)
         self._parse_foreign = parse_foreign
+        self.recovery: Recovery | None = None
+        self.doubtful: set[str] = set()
+        """Names in parts of the text that were skipped after an error."""
         self.foreign_parser: Any = None
         self.dialect_stack: list[str] = []
         self.aliases: dict[str, Attribute] = {}
@@ -91,6 +95,8 @@ class Builder(AttributeReductions, ExpressionReductions):
         self.memo: dict[Any, Any] = {}
         self.values: dict[str, Any] = {}
         self.scopes: list[Scope] = []
+        self.outer_regions = 0
+        """Open regions around the part of the text that an operation reads which parses itself."""
         self.forward: dict[str, dict[int, tuple[Placeholder, Token]]] = {}
         self.top: list[Operation] = []
         self._file = StringAttr(filename)
@@ -152,9 +158,34 @@ class Builder(AttributeReductions, ExpressionReductions):
 
     def check_defined(self) -> None:
         """Refuses values that were used and never defined."""
-        for name, uses in self.forward.items():
-            for _, token in uses.values():
-                raise SyntaxFault(f"use of undefined value {name}", token)
+        uses = (token for name, uses in self.forward.items() for _, token in uses.values())
+        for token in sorted(uses, key=lambda t: t.pos):
+            self.report(self._undefined(token))
+
+    def _undefined(self, token: Token, what: str = "use of undefined value") -> SyntaxFault:
+        fault = SyntaxFault(f"{what} {token}", token)
+        fault.doubtful = token in self.doubtful
+        return fault
+
+    # ---- errors ----
+
+    def report(self, fault: SyntaxFault) -> None:
+        """An error after which the text is read on as if nothing were wrong."""
+        if self.recovery is None:
+            raise fault
+        self.recovery.report(fault)
+
+    def recover(
+        self, driver: Driver, fault: SyntaxFault | Unexpected, states: list[int], values: list[Any], place: int
+    ) -> int | None:
+        """Keeps an error, and says where to go on; None to give up."""
+        return None if self.recovery is None else self.recovery.resume(driver, fault, states, values, place)
+
+    def abandon(self, regions: int) -> None:
+        """Closes open regions but the outermost ones, as many as that."""
+        self._entry = None
+        while len(self.scopes) > regions + self.outer_regions:
+            self._leave(self.scopes.pop())
 
     def define_alias(self, token: Token, attr: Attribute) -> None:
         """``#alias = ...``."""
@@ -322,7 +353,7 @@ class Builder(AttributeReductions, ExpressionReductions):
                 raise SyntaxFault(message, token, notes=[(f"{token} is defined here", location_of(value))])
             return value
         uses = self.forward.setdefault(str(token), {})
-        if index in uses:
+        if index in uses and token not in self.doubtful:
             if uses[index][0].type != type_:
                 message = f"{token} is used with type {type_} and before with type {uses[index][0].type}"
                 raise SyntaxFault(message, token)
@@ -343,7 +374,7 @@ class Builder(AttributeReductions, ExpressionReductions):
         token, index = operand if type(operand) is tuple else (operand, 0)  # type: ignore[assignment]
         found = self.values.get(token)
         if found is None:
-            raise SyntaxFault(f"use of undefined value {token}", token)
+            raise self._undefined(token)
         return self.resolve(operand, found[min(index, len(found) - 1)].type)
 
     def define(self, token: Token, values: Sequence[SSAValue]) -> None:
@@ -462,16 +493,20 @@ class Builder(AttributeReductions, ExpressionReductions):
         """``}``."""
         scope = self.scopes.pop()
         for token in scope.forward.values():
-            raise SyntaxFault(f"reference to undefined block {token}", token)
+            self.report(self._undefined(token, "reference to undefined block"))
         if scope.needs_block and not scope.region.blocks:
             scope.region.add_block(Block())
-        values = self.values
-        for name in scope.names:
-            del values[name]
-        values.update(scope.restore)
+        self._leave(scope)
         if scope.shadows:
             self._shadowing[scope.region] = scope.shadows
         return scope.region
+
+    def _leave(self, scope: Scope) -> None:
+        """Names of a region end with it."""
+        values = self.values
+        for name in scope.names:
+            values.pop(name, None)
+        values.update(scope.restore)
 
     # ---- for the syntax of dialects ----
 

@@ -53,7 +53,18 @@ class SyntaxFault(Exception):
         self.pos = token if isinstance(token, int) else token.pos
         self.length = length if isinstance(token, int) else max(1, len(token))
         self.notes = tuple(notes)
+        self.doubtful = False
+        """It follows from an error before, and is not reported."""
+        self.fatal = False
+        """The rest of the text is not read."""
         """Related places: a message, and a position or a location."""
+
+
+def fatal_fault(message: str, token: Token | int) -> SyntaxFault:
+    """A fault after which the rest of the text is not read."""
+    fault = SyntaxFault(message, token)
+    fault.fatal = True
+    return fault
 
 
 class Unexpected(Exception):
@@ -89,6 +100,11 @@ class HasVocabulary(Protocol):
     @property
     def vocabulary(self) -> Vocabulary:
         """What the text's words stand for."""
+
+    def recover(
+        self, driver: Driver, fault: SyntaxFault | Unexpected, states: list[int], values: list[Any], place: int
+    ) -> int | None:
+        """Keeps an error, and says where to go on; None to give up."""
 
     def parse_foreign(self, name: Token, pos: int, dialects: list[str]) -> tuple[Any, int]:
         """Reads an operation that parses itself; gives it and where its text ends."""
@@ -146,6 +162,8 @@ def scan_balanced(text: str, pos: int) -> int:
 # How a rule is reduced: codes for the loop below.
 _CALL, _CALL_SOME, _PASS, _ONE, _APPEND, _EMPTY, _SLOW, _FOREIGN = range(8)
 Reduction = tuple[int, int, Any, Any, str]
+RECOVERING = ("start", "start_region")
+"""What is read on after an error."""
 FOREIGN = "$OP_FOREIGN"
 """Terminal of operations that parse themselves (``foreign.py``)."""
 
@@ -240,22 +258,39 @@ class Driver:
 
     def _parse(self, text: str, builder: HasVocabulary, start: str, pos: int, end: int, final: int) -> tuple[Any, int]:
         place = [pos]
-        try:
-            return self._run(text, builder, start, pos, end, final, place)
-        except (SyntaxFault, Unexpected):
-            raise
-        except Exception as error:
-            raise SyntaxFault(describe(error), place[0]) from error
+        states: list[int] = [self.tables.start_states[start]]
+        values: list[Any] = []
+        prefix = final != self.tables.end_states[start]
+        fault: SyntaxFault | Unexpected
+        while True:
+            try:
+                return self._run(text, builder, states, values, pos, end, final, prefix, place)
+            except (SyntaxFault, Unexpected) as error:
+                fault = error
+            except Exception as error:
+                fault = SyntaxFault(describe(error), place[0])
+                fault.fatal = isinstance(error, RecursionError | MemoryError)
+                fault.__cause__ = error
+            resumed = builder.recover(self, fault, states, values, place[0]) if start in RECOVERING else None
+            if resumed is None:
+                raise fault
+            pos = place[0] = resumed
 
     def _run(
-        self, text: str, builder: HasVocabulary, start: str, pos: int, end: int, final: int, place: list[int]
+        self,
+        text: str,
+        builder: HasVocabulary,
+        states: list[int],
+        values: list[Any],
+        pos: int,
+        end: int,
+        final: int,
+        prefix: bool,
+        place: list[int],
     ) -> tuple[Any, int]:
         vocabulary = builder.vocabulary
         all_actions, all_gotos, defaults, lex = self._actions, self._gotos, self._defaults, self._lex
-        state = self.tables.start_states[start]
-        prefix = final != self.tables.end_states[start]
-        states = [state]
-        values: list[Any] = []
+        state = states[-1]
         limit = MAX_ATTRIBUTE_DEPTH
         kind = ""  # of the token read ahead, "" where none is
         token: Any = None
@@ -296,7 +331,7 @@ class Driver:
             elif code == _EMPTY:
                 value = []
             elif code == _FOREIGN:
-                token, pos = builder.parse_foreign(token, pos, enclosing_dialects(values))
+                token, pos = builder.parse_foreign(token, pos, self._dialects_around(states, values))
                 states.append(aux)
                 values.append(token)
                 state = aux
@@ -395,7 +430,7 @@ class Driver:
     ) -> tuple[str, Token, int]:
         """Another reading of a token that the state does not accept; :class:`Unexpected` if there is none."""
         if kind == "$BARE_ID" and "." not in token:
-            for dialect in reversed([*builder.dialect_stack, *enclosing_dialects(values)]):
+            for dialect in reversed([*builder.dialect_stack, *self._dialects_around(states, values)]):
                 found = builder.vocabulary.op_terminal(f"{dialect}.{token}")
                 if found is not None and found in actions:
                     return found, make_token(f"{dialect}.{token}", token.pos), pos
@@ -407,14 +442,27 @@ class Driver:
             token = make_token(token, pos - len(token))
         raise Unexpected(states, values, token, kind)
 
+    def _dialects_around(self, states: list[int], values: list[Any]) -> list[str]:
+        """Dialects of the operations whose regions are open, outermost first."""
+        found: list[str] = []
+        name = ""
+        for before, state, value in zip(states, states[1:], values):
+            if type(value) is Token and "." in value and (value[0] == '"' or value[0].isalpha()):
+                name = value
+            elif self._gotos[before].get("region_open") == state:
+                found.append(name.lstrip('"').partition(".")[0])
+        return found
+
     # ---- for messages ----
 
     def accepted(self, states: list[int]) -> list[str]:
         """Terminals that could come next after these states."""
         top = self.tables.row(states[-1])
-        return [name for name in top if self._accepts(list(states), name)]
+        return [name for name in top if self.accepts(states, name)]
 
-    def _accepts(self, states: list[int], name: str) -> bool:
+    def accepts(self, states: list[int], name: str) -> bool:
+        """Whether a terminal could come next after these states."""
+        states = list(states)
         for _ in range(10_000):
             act = self.tables.row(states[-1]).get(name)
             if act is None:
@@ -431,19 +479,13 @@ class Driver:
         return False
 
 
-def enclosing_dialects(values: list[Any]) -> list[str]:
-    """Dialects of the operations around a place where an operation may begin, outermost first."""
-    names = (v for v in values if type(v) is Token and "." in v and (v[0] == '"' or v[0].isalpha()))
-    return [name.lstrip('"').partition(".")[0] for name in names]
-
-
 def _check_nesting(values: list[Any], pos: int) -> int:
     """Refuses too deep nesting; gives the stack's depth at which to look again."""
     if len(values) > MAX_DEPTH:
-        raise SyntaxFault("nested too deeply", pos)
+        raise fatal_fault("nested too deeply", pos)
     for bracket in ("[", "<", "{", "->"):
         if sum(type(v) is str and v == bracket for v in values) > MAX_ATTRIBUTE_DEPTH:
-            raise SyntaxFault(f"more than {MAX_ATTRIBUTE_DEPTH} nested '{bracket}' in an attribute or type", pos)
+            raise fatal_fault(f"more than {MAX_ATTRIBUTE_DEPTH} nested '{bracket}' in an attribute or type", pos)
     return len(values) * 5 // 4 + MAX_ATTRIBUTE_DEPTH
 
 

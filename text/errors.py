@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.diagnostics import Diagnostic, DiagnosticError, Severity, file_location
+from ..core.diagnostics import Diagnostic, Severity, file_location
 from .driver import Driver, SyntaxFault, Token, Unexpected
 from .grammar import Language
 from .tables import END
@@ -45,7 +45,7 @@ _MOST = 6
 """Alternatives that a message lists before it says '...'."""
 
 
-def fault_error(fault: SyntaxFault, text: str, filename: str) -> DiagnosticError:
+def fault_error(fault: SyntaxFault, text: str, filename: str) -> Diagnostic:
     """The diagnostic of a fault."""
     notes = tuple(
         _diagnostic(Severity.NOTE, message, place, text, filename)
@@ -53,13 +53,13 @@ def fault_error(fault: SyntaxFault, text: str, filename: str) -> DiagnosticError
         else Diagnostic(Severity.NOTE, message, place)
         for message, place in fault.notes
     )
-    return DiagnosticError(_diagnostic(Severity.ERROR, fault.message, fault.pos, text, filename, notes))
+    return _diagnostic(Severity.ERROR, fault.message, fault.pos, text, filename, notes)
 
 
-def unexpected_error(error: Unexpected, language: Language, text: str, filename: str) -> DiagnosticError:
+def unexpected_error(error: Unexpected, language: Language, text: str, filename: str) -> Diagnostic:
     """The diagnostic of a token that may not stand where it stands."""
     message = unexpected_message(error, language)
-    return DiagnosticError(_diagnostic(Severity.ERROR, message, error.token.pos, text, filename))
+    return _diagnostic(Severity.ERROR, message, error.token.pos, text, filename)
 
 
 def unexpected_message(error: Unexpected, language: Language) -> str:

@@ -17,7 +17,7 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from .driver import SyntaxFault, Token, describe, make_token
+from .driver import SyntaxFault, Token, describe, fatal_fault, make_token
 from .slices import SliceParser, xdsl_message
 
 if TYPE_CHECKING:
@@ -61,7 +61,11 @@ class ForeignParser(SliceParser):
         if arguments is not None:
             builder.enter_region([(make_token(a.name.text, a.name.start), a.type) for a in arguments])
         pos = self._current_token.span.start
-        region, end = builder.vocabulary.driver.parse_prefix(builder.text, builder, "start_region", pos)
+        outer, builder.outer_regions = builder.outer_regions, len(builder.scopes)
+        try:
+            region, end = builder.vocabulary.driver.parse_prefix(builder.text, builder, "start_region", pos)
+        finally:
+            builder.outer_regions = outer
         for argument, block_argument in zip(arguments or (), region.blocks[0].args if region.blocks else ()):
             if argument.location is not None:
                 block_argument.location = argument.location
@@ -78,7 +82,7 @@ def parse_foreign(builder: Builder, name: Token, pos: int, dialects: Sequence[st
     around."""
     outer = builder.dialect_stack
     if len(outer) > MAX_NESTING:
-        raise SyntaxFault("nested too deeply", name)
+        raise fatal_fault("nested too deeply", name)
     if outer:
         return _parse_op(builder, name, pos, dialects)
     limit = sys.getrecursionlimit()
@@ -108,6 +112,7 @@ def _parse_op(builder: Builder, name: Token, pos: int, dialects: Sequence[str]) 
         if type(error).__name__ == "Unexpected":
             raise
         raise SyntaxFault(f"'{name}' op {describe(error)}", name) from error
-    builder.dialect_stack = outer
-    parser._parser_state.dialect_stack = outer
+    finally:
+        builder.dialect_stack = outer
+        parser._parser_state.dialect_stack = outer
     return builder.finish_op(op, name), parser._current_token.span.start

@@ -130,6 +130,8 @@ class FormatSyntax:
 
     def printable(self, op: Any) -> bool:
         """Whether the text of this very operation is read back as printed."""
+        if op.attributes and not op.attributes.keys().isdisjoint(self.op.get_irdl_definition().properties):
+            return False
         guards = self.guards if op.next_op is None else self.guards_inside
         return all(guard(op) for guard in guards)
 

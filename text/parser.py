@@ -18,10 +18,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, TypeAttribute
 
+from ..core.diagnostics import Diagnostic, DiagnosticError
 from .builder import Builder
 from .driver import SyntaxFault, Token, Unexpected
 from .errors import fault_error, unexpected_error
 from .grammar import Language, dialects_in
+from .recovery import Recovery
 from .slices import parse_raw
 
 
@@ -51,13 +53,22 @@ def parse_type(text: str, context: Context, *, filename: str = "<type>") -> Type
 def _parse(text: str, filename: str, context: Context, start: str) -> Any:
     language = Language(context, dialects_in(text))
     builder = Builder(text, filename, context, language, _find_alias, parse_raw, _foreign)
+
+    def diagnose(fault: SyntaxFault | Unexpected) -> Diagnostic:
+        if isinstance(fault, SyntaxFault):
+            return fault_error(fault, text, filename)
+        return unexpected_error(fault, language, text, filename)
+
+    recovery = builder.recovery = Recovery(builder, diagnose)
     with _no_collection():
         try:
-            return language.driver.parse(text, builder, start)
-        except SyntaxFault as fault:
-            raise fault_error(fault, text, filename) from fault
-        except Unexpected as error:
-            raise unexpected_error(error, language, text, filename) from error
+            found = language.driver.parse(text, builder, start)
+        except (SyntaxFault, Unexpected) as fault:
+            recovery.report(fault)
+            raise DiagnosticError(recovery.diagnostics) from fault
+    if recovery.diagnostics:
+        raise DiagnosticError(recovery.diagnostics)
+    return found
 
 
 @contextmanager
@@ -84,14 +95,18 @@ def _find_alias(builder: Builder, token: Token) -> Attribute:
     match = re.compile(pattern, re.MULTILINE).search(builder.text)
     what = "type" if token[0] == "!" else "attribute"
     if match is None or match.end() <= token.pos < builder.text.find("\n", match.end()):
-        raise SyntaxFault(f"undefined {what} alias '{token}'", token)
+        fault = SyntaxFault(f"undefined {what} alias '{token}'", token)
+        fault.doubtful = token in builder.doubtful
+        raise fault
     end = builder.text.find("\n", match.end())
     end = len(builder.text) if end < 0 else end
     start = "start_type" if token[0] == "!" else "start_attr"
     if builder.open_aliases.count(str(token)):
         raise SyntaxFault(f"alias '{token}' is defined by itself", token)
     builder.open_aliases.append(str(token))
-    found: Attribute = builder.vocabulary.driver.parse(builder.text, builder, start, match.end(), end)
-    builder.open_aliases.pop()
+    try:
+        found: Attribute = builder.vocabulary.driver.parse(builder.text, builder, start, match.end(), end)
+    finally:
+        builder.open_aliases.pop()
     builder.aliases[str(token)] = found
     return found

@@ -85,15 +85,15 @@ def test_names_of_a_region_end_with_it() -> None:
     [
         ('own.repeat %i = "a" {}', "expected an operand", 17),
         ('own.repeat %i = %n "a" { arith.nothing }', "unknown operation 'arith.nothing'", 26),
-        ('own.repeat %i = %n "a"', "expected region", 23),
+        ('own.repeat %i = %n "a" 7', "expected region", 24),
     ],
 )
 def test_errors_point_into_the_text(text: str, message: str, column: int) -> None:
     with pytest.raises(DiagnosticError) as caught:
-        parsed(text)
-    found = caught.value.diagnostics[0]
+        parsed(f"func.func @f(%n: index) {{\n{text}\nfunc.return }}")
+    (found,) = caught.value.diagnostics
     assert message in found.message.lower()
-    assert f":1:{column}: " in str(caught.value)
+    assert f":2:{column}: " in str(caught.value)
 
 
 def test_dialect_of_the_operation_around_may_be_left_out() -> None:
