@@ -49,8 +49,9 @@ def reverse_compute_at(space: IndexSpace, block: BlockOp, loop: ForOp) -> None:
         refuse(loop, f"{block_name(block)} reads nothing that is computed there")
     _require_complete(block, loop, inputs)
     region: list[Span | None] = [None] * len(block.iters)
+    tiles: dict[int, set[Digit]] = {}
     for buffer in inputs:
-        _constrain(space, block, loop, buffer, region)
+        _constrain(space, block, loop, buffer, region, tiles)
     for buffer in inputs:
         _require_cover(space, block, loop, buffer, region)
     detach_with_empty_loops(block)
@@ -70,7 +71,14 @@ def _require_complete(block: BlockOp, loop: ForOp, inputs: list[SSAValue]) -> No
                 refuse(loop, f"{block_name(other)} there uses '{buffer_name(buffer)}'")
 
 
-def _constrain(space: IndexSpace, block: BlockOp, loop: ForOp, buffer: SSAValue, region: list[Span | None]) -> None:
+def _constrain(
+    space: IndexSpace,
+    block: BlockOp,
+    loop: ForOp,
+    buffer: SSAValue,
+    region: list[Span | None],
+    tiles: dict[int, set[Digit]],
+) -> None:
     """Set the region of the iterators that read ``buffer``, from the tile that one iteration of ``loop`` writes."""
     producer = next(w for w in writers(buffer) if encloses(loop, w))
     around = loops_around(producer)
@@ -78,28 +86,33 @@ def _constrain(space: IndexSpace, block: BlockOp, loop: ForOp, buffer: SSAValue,
     outer = [space.name(x.var) for x in around[:depth]]
     inner = {space.name(x.var) for x in around[depth:]}
     place = _single_place(space, producer, buffer)
-    shared = {space.name(x.var) for x in loops_around(block)}
     numbers = {space.name(v): i for i, v in enumerate(block.body.block.args)}
     domains, shape = space.read(block, "domains"), memref_shape_exprs(buffer.type)
     tiled: list[tuple[int, Digit]] = []
     for dim, expr in enumerate(place):
+        before = len(tiled)
         tile = _tile(space, loop, expr, inner, set(outer), tiled)
         if tile is None:
             continue
-        for read in _reads(space, block, buffer):
-            index = read[dim]
-            if index.kind != "sym" or index.name not in numbers:
-                refuse(loop, f"{block_name(block)} does not read '{buffer_name(buffer)}' by plain iterators")
-            number = numbers[index.name]
-            if not prove_le(space, domains[number], shape[dim]):
-                refuse(loop, f"{block_name(block)} also runs where '{buffer_name(buffer)}' has no elements")
-            if block.iter_kinds[number] == "reduce":
-                refuse(loop, f"{block_name(block)} reduces over what {loop_name(loop)} tiles")
-            if region[number] not in (None, tile):
-                refuse(loop, f"{block_name(block)} reads different tiles at once")
-            region[number] = tile
+        indices = {read[dim] for read in _reads(space, block, buffer)}
+        index = next(iter(indices))
+        if len(indices) != 1 or index.kind != "sym" or index.name not in numbers:
+            refuse(loop, f"{block_name(block)} does not read '{buffer_name(buffer)}' by plain iterators")
+        number = numbers[index.name]
+        if not prove_le(space, domains[number], shape[dim]):
+            refuse(loop, f"{block_name(block)} also runs where '{buffer_name(buffer)}' has no elements")
+        if block.iter_kinds[number] == "reduce":
+            refuse(loop, f"{block_name(block)} reduces over what {loop_name(loop)} tiles")
+        digits = {d for _, d in tiled[before:]}
+        # Each tile belongs to one iterator; otherwise only the iterations where they agree would run.
+        if any((digits != own) if n == number else (digits & own) for n, own in tiles.items()):
+            refuse(loop, f"{block_name(block)} reads different tiles at once")
+        if region[number] not in (None, tile):
+            refuse(loop, f"{block_name(block)} reads different tiles at once")
+        tiles[number] = digits
+        region[number] = tile
     for name in outer:
-        if name not in shared and not determines(space, [d for _, d in tiled], name):
+        if not determines(space, [d for _, d in tiled], name):
             hint = space.value(name).name_hint
             refuse(loop, f"loop %{hint} around it does not tile what {block_name(block)} reads")
 
