@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects import builtin as b
 from xdsl.ir import Attribute, Block, BlockArgument, BuiltinAttribute, Operation, Region, SSAValue, TypeAttribute
 from xdsl.printer import Printer as XdslPrinter
@@ -21,6 +22,7 @@ from xdsl.traits import IsTerminator
 
 from .grammar import Syntax, attr_syntax_of, op_syntax_of
 from .print_attrs import float_text, print_builtin, quote, quote_bytes
+from .self_printing import says_all
 
 if TYPE_CHECKING:
     from ..core.symbolic import SymExpr
@@ -41,7 +43,7 @@ def print_module(
     printer = Printer(generic=generic, locations=locations)
     with _deep_recursion(op):
         printer.print_op(op)
-    text = printer.text() + "\n"
+    text = printer.text() + "\n" + printer.resources()
     if stream is not None:
         stream.write(text)
     return text
@@ -76,10 +78,25 @@ class Printer(XdslPrinter):
         self._region_names: list[str] = []
         """Names of the values defined in the region being printed; they are free again after it."""
         self._syntaxes: dict[type[Operation], Syntax | None] = {}
+        self._resource_names: dict[str, dict[str, None]] = {}
 
     def text(self) -> str:
         """Everything printed so far."""
         return "".join(self._parts)
+
+    def resources(self) -> str:
+        """The section with the contents of the named resources that were printed, if any has contents.
+
+        Weights of models are not among them: they lie in a table of their own, beside the text."""
+        if "builtin" not in self._resource_names:
+            return ""
+        interface = b.Builtin.get_interface(OpAsmDialectInterface)
+        found = interface.build_resources(self._resource_names["builtin"]) if interface is not None else {}
+        if not found:
+            return ""
+        names = ((name if _BARE.fullmatch(name) else quote(name), value) for name, value in sorted(found.items()))
+        entries = ",\n".join(f"      {name}: {quote(value)}" for name, value in names)
+        return f"\n{{-#\n  dialect_resources: {{\n    builtin: {{\n{entries}\n    }}\n  }}\n#-}}\n"
 
     # ---- strings ----
 
@@ -120,6 +137,7 @@ class Printer(XdslPrinter):
 
     def print_resource_handle(self, dialect: str, handle: str) -> None:
         """A resource's name."""
+        self._resource_names.setdefault(dialect, {})[handle] = None
         self.print_identifier_or_string_literal(handle)
 
     # ---- values ----
@@ -259,7 +277,7 @@ class Printer(XdslPrinter):
         if cls not in self._syntaxes:
             self._syntaxes[cls] = None if isinstance(op, b.UnregisteredOp) else op_syntax_of(cls)
         syntax = self._syntaxes[cls]
-        if syntax is None:
+        if syntax is None and not says_all(op):
             return False
         printable = getattr(syntax, "printable", None)
         mark, indent = len(self._parts), self._indent
@@ -267,7 +285,10 @@ class Printer(XdslPrinter):
             if printable is not None and not printable(op):
                 return False
             self._parts.append(op.name)
-            syntax.print(self, op)
+            if syntax is None:
+                op.print(self)
+            else:
+                syntax.print(self, op)
         except RecursionError:
             raise
         except Exception:
