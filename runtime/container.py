@@ -19,13 +19,15 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any
 
 from .errors import ArtefactError
+from .files import OutputFile
+from .manifest import container_fault
 
 MAGIC = b"TWMODEL\n"
 FORMAT_VERSION = 1
@@ -62,8 +64,8 @@ class ArtefactWriter:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._temporary, self._file = _create_beside(self.path)
-        self._position = 0
+        self._output = OutputFile(path)
+        self._file = self._output.file
         self._checksums: list[int] = []
         self._sections: list[Section] = []
         self._file.write(bytes(_HEADER_BYTES))
@@ -89,12 +91,14 @@ class ArtefactWriter:
         payload = json.dumps(
             {**manifest, "sections": table, "checksums": sums}, sort_keys=True, separators=(",", ":")
         ).encode()
-        self._file.write(payload)
         header = _header(start, len(payload), zlib.crc32(payload))
-        self._file.seek(0)
-        self._file.write(header)
-        self._file.close()
-        os.replace(self._temporary, self.path)
+        try:
+            self._file.write(payload)
+            self._file.seek(0)
+            self._file.write(header)
+        except OSError as error:
+            raise self._output.failure(error) from None
+        self._output.commit()
 
     def _write(self, data: Buffer) -> None:
         view = memoryview(data).cast("B") if not isinstance(data, bytes) else memoryview(data)
@@ -104,7 +108,10 @@ class ArtefactWriter:
             if within == 0:
                 self._checksums.append(0)
             self._checksums[-1] = zlib.crc32(part, self._checksums[-1])
-            self._file.write(part)
+            try:
+                self._file.write(part)
+            except OSError as error:
+                raise self._output.failure(error) from None
             self._position += len(part)
             view = view[len(part) :]
 
@@ -114,9 +121,7 @@ class ArtefactWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._file.closed:
-            self._file.close()
-            os.unlink(self._temporary)
+        self._output.discard()
 
 
 class Artefact:
@@ -131,12 +136,15 @@ class Artefact:
             raise self._damaged("the manifest does not match its checksum")
         try:
             self.manifest: dict[str, Any] = json.loads(payload)
-            self.sections = tuple(Section(**entry) for entry in self.manifest["sections"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, RecursionError) as error:
             raise self._damaged(f"the manifest cannot be read ({error})") from None
+        self.refuse(container_fault(self.manifest))
+        self.sections = tuple(
+            Section(entry["name"], entry["kind"], entry["offset"], entry["size"]) for entry in self.manifest["sections"]
+        )
         self._manifest_start = start
         for section in self.sections:
-            if section.offset < _HEADER_BYTES or section.offset + section.size > start:
+            if section.size < 0 or section.offset < _HEADER_BYTES or section.offset + section.size > start:
                 raise self._damaged(f"section '{section.name}' lies outside of the file")
 
     def of_kind(self, kind: str) -> list[Section]:
@@ -146,6 +154,11 @@ class Artefact:
     def read(self, section: Section) -> bytes:
         """A copy of a section's bytes."""
         return self._map[section.offset : section.offset + section.size]
+
+    def refuse(self, fault: str | None) -> None:
+        """ArtefactError for a fault of the manifest, nothing for ``None``."""
+        if fault is not None:
+            raise self._damaged(f"the manifest cannot be used ({fault})")
 
     @property
     def buffer(self) -> mmap.mmap:
@@ -172,9 +185,7 @@ class Artefact:
                             bad.append(begin)
 
         bad: list[int] = []
-        workers = [
-            threading.Thread(target=check, args=(chunks[k::4],)) for k in range(1, min(4, len(chunks)))
-        ]
+        workers = [threading.Thread(target=check, args=(chunks[k::4],)) for k in range(1, min(4, len(chunks)))]
         for worker in workers:
             worker.start()
         check(chunks[::4] if workers else chunks)
@@ -214,26 +225,8 @@ def _map_file(path: Path) -> mmap.mmap:
     try:
         with open(path, "rb") as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except ValueError:
-        raise ArtefactError(f"'{path}' is not a tilewright model: the file is empty") from None
+    except ValueError as error:
+        reason = error if "\0" in str(path) else "the file is empty"
+        raise ArtefactError(f"'{path}' is not a tilewright model: {reason}") from None
     except OSError as error:
         raise ArtefactError(f"cannot read '{path}': {error.strerror}") from None
-
-
-def _create_beside(path: Path) -> tuple[Path, BinaryIO]:
-    for name in _temporary_names(path.name):
-        candidate = path.with_name(name)
-        try:
-            handle = os.open(
-                candidate, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
-            )
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise ArtefactError(f"cannot write '{path}': {error.strerror}") from None
-        return candidate, os.fdopen(handle, "wb")
-    raise ArtefactError(f"cannot write '{path}': no free temporary name beside it")
-
-
-def _temporary_names(name: str) -> Iterator[str]:
-    return (f".{name}.{os.getpid()}-{attempt}.tmp" for attempt in range(1000))

@@ -20,6 +20,7 @@ from .container import PAGE, Artefact
 from .errors import ArtefactError, ExecutionError, InputError
 from .jit import LoadedCode
 from .machine import check_machine
+from .manifest import model_fault
 from .tensors import Array, TensorSpec, TensorStruct, adopt, as_array, numpy_dtype
 from .threads import CONTEXT_VERSION, process_pool
 
@@ -87,10 +88,10 @@ class Model:
         self.path = artefact.path
         self.manifest = artefact.manifest
         manifest = artefact.manifest
-        if manifest.get("context_version") != CONTEXT_VERSION:
-            raise ArtefactError(
-                f"'{self.path}' needs runtime interface {manifest.get('context_version')}, found {CONTEXT_VERSION}"
-            )
+        version = manifest.get("context_version")
+        if version != CONTEXT_VERSION:
+            raise ArtefactError(f"'{self.path}' needs runtime interface {version}, found {CONTEXT_VERSION}")
+        artefact.refuse(model_fault(manifest))
         weights = artefact.of_kind("weights")
         code_end = weights[0].offset if weights else None
         artefact.verify(0, code_end)
@@ -168,6 +169,8 @@ class Entry:
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Run on arrays by input name; gives arrays by output name."""
+        if not isinstance(inputs, Mapping):
+            raise InputError(f"inputs are a {type(inputs).__name__}, expected a mapping of names to arrays")
         results = self._invoke(self._ordered((), inputs))
         return {spec.name: result for spec, result in zip(self.outputs, results)}
 

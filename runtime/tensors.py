@@ -50,7 +50,10 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
             raise ArtefactError(f"the model uses {name}, which needs the package 'ml_dtypes'") from None
         small: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return small
-    return np.dtype(name)
+    try:
+        return np.dtype(name)
+    except TypeError:
+        raise ArtefactError(f"the model uses element type '{name}', which this version does not know") from None
 
 
 def as_array(value: Any, spec: TensorSpec, dtype: np.dtype[Any]) -> Array:
@@ -80,9 +83,7 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     return raw[skip : skip + count * dtype.itemsize].view(dtype).reshape(tuple(shape))
 
 
-def adopt(
-    address: int, shape: tuple[int, ...], dtype: np.dtype[Any], release: Callable[[int], None]
-) -> Array:
+def adopt(address: int, shape: tuple[int, ...], dtype: np.dtype[Any], release: Callable[[int], None]) -> Array:
     """An array over memory that native code allocated; ``release`` is called when nobody uses it any more."""
     count = 1
     for size in shape:
@@ -104,6 +105,9 @@ def _to_numpy(value: Any, spec: TensorSpec, dtype: np.dtype[Any]) -> Array:
     if isinstance(value, np.generic):
         return np.asarray(value)
     try:
-        return np.asarray(value, dtype=dtype)
+        array = np.asarray(value, dtype=dtype)
+        if dtype.kind in "iub" and array.size and np.asarray(value).dtype.kind == "f":
+            raise TypeError("a number with a fraction would be cut")
+        return array
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"input '{spec.name}' cannot be read as an array of {spec.dtype}: {error}") from None

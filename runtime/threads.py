@@ -8,6 +8,7 @@ entry is given.
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import threading
 
@@ -15,14 +16,18 @@ from .errors import ArtefactError, ExecutionError
 from .jit import LoadedCode
 
 CONTEXT_VERSION = 1
+_MOST = 1 << 30
+"""Far more than the pool makes; keeps the number within 64 bits."""
+
 _CREATE, _SET, _GET = "tw_context_create", "tw_context_set_threads", "tw_context_threads"
 
 
 def set_num_threads(count: int) -> None:
     """How many threads a model may use, the caller included; 0 means one per processor. Takes effect at once."""
+    count = operator.index(count)
     if count < 0:
         raise ValueError(f"number of threads is {count}, expected 0 or more")
-    _POOL.set(count)
+    _POOL.set(min(count, _MOST))
 
 
 def get_num_threads() -> int:
@@ -79,7 +84,7 @@ def process_pool() -> Pool:
 
 def _asked_by_environment() -> int:
     word = os.environ.get("TILEWRIGHT_NUM_THREADS", "")
-    return int(word) if word.isdigit() else 0
+    return min(int(word), _MOST) if word.isascii() and word.isdigit() else 0
 
 
 def _processors() -> int:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...runtime.errors import TilewrightError
+from ...runtime.files import OutputFile
 from ...runtime.tensors import TensorSpec, numpy_dtype
+
+if TYPE_CHECKING:
+    from ...core.symbolic import SymExpr
 
 Array = npt.NDArray[Any]
 
@@ -20,40 +24,41 @@ Array = npt.NDArray[Any]
 def read_npz(path: str) -> dict[str, Array]:
     """All arrays of a file by name."""
     try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise TilewrightError(f"'{path}' holds one array, expected an .npz file of arrays by name")
-        with archive:
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+        if os.path.isfile(path) and not zipfile.is_zipfile(path):
+            raise TilewrightError(f"cannot read '{path}': it is no .npz file of arrays by name")
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (ValueError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
         raise TilewrightError(f"cannot read '{path}': {error}") from None
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise TilewrightError(f"cannot read '{path}': '{name}' is no array")
+    return arrays
 
 
 def write_npz(path: str, arrays: Mapping[str, Array]) -> None:
     """Write arrays by name; the file appears when it is complete. Small float types become float32."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with zipfile.ZipFile(temporary, "w") as archive:
-            for name, array in arrays.items():
-                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, _portable(array), allow_pickle=False)
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with OutputFile(path) as output, zipfile.ZipFile(output.stream(), "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, _portable(array), allow_pickle=False)
 
 
 def _portable(array: Array) -> Array:
     return array.astype(np.float32) if array.dtype.kind == "V" else np.asarray(array)
 
 
-def parse_dims(words: Sequence[str]) -> dict[str, int]:
-    """``["n=4"]`` is ``{"n": 4}``."""
+def parse_dims(words: Sequence[str], inputs: Sequence[TensorSpec]) -> dict[str, int]:
+    """``["n=4"]`` is ``{"n": 4}``; the names are those of the inputs' dimensions."""
     dims: dict[str, int] = {}
+    known = dict.fromkeys(name for spec in inputs for extent in spec.shape for name in symbols(extent)) if words else {}
     for word in words:
         name, _, size = word.partition("=")
-        if not name.isidentifier() or not size.isdigit():
+        if not name.isidentifier() or not (size.isascii() and size.isdigit()):
             raise TilewrightError(f"--dim takes NAME=SIZE, found '{word}'")
+        if name not in known:
+            expected = ", ".join(known) or "none: the model has no symbolic dimension"
+            raise TilewrightError(f"--dim: unknown dimension '{name}', expected {expected}")
         dims[name] = int(size)
     return dims
 
@@ -62,6 +67,13 @@ def made_up(spec: TensorSpec, fill: str, dims: Mapping[str, int], random: np.ran
     """An input of the declared type and shape: zeros, or numbers of a sensible size."""
     shape = [extent if isinstance(extent, int) else evaluate(extent, dims) for extent in spec.shape]
     dtype = numpy_dtype(spec.dtype)
+    try:
+        return _filled(shape, dtype, fill, random)
+    except (MemoryError, ValueError):
+        raise TilewrightError(f"no memory for input '{spec.name}' of shape {shape}") from None
+
+
+def _filled(shape: Sequence[int], dtype: np.dtype[Any], fill: str, random: np.random.Generator) -> Array:
     if fill == "zeros":
         return np.zeros(shape, dtype)
     if dtype.kind == "b":
@@ -73,7 +85,18 @@ def made_up(spec: TensorSpec, fill: str, dims: Mapping[str, int], random: np.ran
 
 def evaluate(text: str, dims: Mapping[str, int]) -> int:
     """The value of a symbolic extent of the manifest; symbols that are not given are 1."""
+    return _expression(text).evaluate({name: dims.get(name, 1) for name in symbols(text)})
+
+
+def symbols(extent: int | str) -> list[str]:
+    """The names of the symbolic dimensions in an extent of the manifest."""
+    return [] if isinstance(extent, int) else sorted(_expression(extent).symbols())
+
+
+def _expression(text: str) -> SymExpr:
     from ...core.symbolic import parse_expr
 
-    expr = parse_expr(text)
-    return expr.evaluate({name: dims.get(name, 1) for name in expr.symbols()})
+    try:
+        return parse_expr(text)
+    except ValueError as error:
+        raise TilewrightError(f"the model has a dimension that cannot be read: {error}") from None

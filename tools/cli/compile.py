@@ -41,9 +41,13 @@ def _shape(text: str) -> tuple[str, list[int | str]]:
 
     name, equals, dims = text.partition("=")
     words = [word.strip() for word in dims.split(",")] if dims.strip() else []
-    if not equals or not name or not all(word.isdigit() or word.isidentifier() for word in words):
+    if not equals or not name or not all(_is_number(word) or word.isidentifier() for word in words):
         raise TilewrightError(f"--shape takes INPUT=DIMS, such as x=n,3,224,224, found '{text}'")
-    return name, [int(word) if word.isdigit() else word for word in words]
+    return name, [int(word) if _is_number(word) else word for word in words]
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdigit()
 
 
 class ProgressReporter(Reporter):

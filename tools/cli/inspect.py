@@ -7,12 +7,14 @@ import json
 from typing import Any
 
 from ...runtime.container import Artefact
+from ...runtime.manifest import model_fault
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a summary, or the manifest as JSON; the file's checksums are compared either way."""
     artefact = Artefact(arguments.artefact)
     artefact.verify()
+    artefact.refuse(model_fault(artefact.manifest))
     manifest = artefact.manifest
     if arguments.json:
         print(json.dumps({k: v for k, v in manifest.items() if k != "checksums"}, indent=2, sort_keys=True))
@@ -42,7 +44,10 @@ def _summary(artefact: Artefact, manifest: dict[str, Any]) -> list[str]:
 
 
 def _kernels(manifest: dict[str, Any]) -> list[str]:
-    return [f"kernel {k['name']}: {_bytes(k['bytes'])}, called {k['calls']} times" for k in manifest["kernels"]]
+    return [
+        f"kernel {k['name']}: {_bytes(k['bytes'])}, called {k['calls']} time{'' if k['calls'] == 1 else 's'}"
+        for k in manifest["kernels"]
+    ]
 
 
 def _weights(manifest: dict[str, Any]) -> list[str]:

@@ -30,7 +30,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         message = _message(error)
         if message is None:
-            raise
+            if arguments.debug:
+                raise
+            message = f"error: internal error: {error!r} (--debug shows the traceback)"
         print(message, file=sys.stderr)
         return 1
 
@@ -41,6 +43,8 @@ def _message(error: Exception) -> str | None:
 
     if isinstance(error, TilewrightError):
         return f"error: {error}"
+    if isinstance(error, MemoryError):
+        return f"error: no memory: {error}" if str(error) else "error: no memory"
     if isinstance(error, OSError):
         where = f"'{error.filename}': " if error.filename else ""
         return f"error: {where}{error.strerror or error}"
@@ -58,9 +62,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    _compile_arguments(commands.add_parser("compile", help="compile a model to an artefact"))
-    _run_arguments(commands.add_parser("run", help="run an artefact"))
-    _inspect_arguments(commands.add_parser("inspect", help="show what an artefact holds"))
+    for name, add_arguments, text in (
+        ("compile", _compile_arguments, "compile a model to an artefact"),
+        ("run", _run_arguments, "run an artefact"),
+        ("inspect", _inspect_arguments, "show what an artefact holds"),
+    ):
+        command = commands.add_parser(name, help=text)
+        add_arguments(command)
+        command.add_argument("--debug", action="store_true", help="show the Python traceback of an internal error")
     return parser
 
 
@@ -88,7 +97,7 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--inputs", metavar="NPZ", help="arrays by the model's input names")
     parser.add_argument("--outputs", metavar="NPZ", help="where to write the outputs, by name")
     parser.add_argument("--fill", choices=("random", "zeros"), help="make up the inputs that are not given")
-    parser.add_argument("--seed", type=int, default=0, help="for --fill random (default: 0)")
+    parser.add_argument("--seed", type=_natural, default=0, help="for --fill random (default: 0)")
     parser.add_argument(
         "--dim", action="append", default=[], metavar="NAME=SIZE", help="a symbolic dimension for --fill (default: 1)"
     )
@@ -111,8 +120,14 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--weights", action="store_true", help="list the weights")
 
 
+def _natural(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"expected a whole number, found '{text}'")
+    return int(text)
+
+
 def _positive(text: str) -> int:
-    value = int(text)
+    value = _natural(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is less than 1")
     return value

@@ -46,7 +46,7 @@ def _inputs(entry: Entry, arguments: argparse.Namespace) -> dict[str, Array]:
     if missing and arguments.fill is None:
         names = ", ".join(f"'{spec.name}'" for spec in missing)
         raise TilewrightError(f"no array for input {names}: give --inputs, or --fill random")
-    random, dims = np.random.default_rng(arguments.seed), parse_dims(arguments.dim)
+    random, dims = np.random.default_rng(arguments.seed), parse_dims(arguments.dim, entry.inputs)
     return {**given, **{spec.name: made_up(spec, arguments.fill, dims, random) for spec in missing}}
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import subprocess
 import sys
+import threading
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,11 +71,16 @@ def test_run_benchmark(write_artefact: Writer, capsys: pytest.CaptureFixture[str
         (["--inputs", "none.npz"], "error: 'none.npz': No such file or directory"),
         (["--inputs", "{bad}"], "error: cannot read"),
         (["--inputs", "{other}"], "holds 'q', expected x, z"),
-        (["--inputs", "{one}"], "holds one array, expected an .npz file"),
+        (["--inputs", "{one}"], "one.npy': it is no .npz file of arrays by name"),
         (["--inputs", "{differ}"], "error: dimension 'n' disagrees: input 'x' has 3, input 'z' has 4"),
         (["--fill", "zeros", "--entry", "other"], "error: no public function 'other', expected one of main"),
         (["--fill", "zeros", "--dim", "n"], "error: --dim takes NAME=SIZE, found 'n'"),
-        (["--fill", "zeros", "--outputs", "{tmp}/no/out.npz"], "No such file or directory"),
+        (["--fill", "zeros", "--dim", "n=\u00b2"], "error: --dim takes NAME=SIZE, found 'n=\u00b2'"),
+        (["--fill", "zeros", "--dim", "m=2"], "error: --dim: unknown dimension 'm', expected n"),
+        (["--fill", "zeros", "--dim", f"n={10**20}"], f"error: no memory for input 'x' of shape [{10**20}]"),
+        (["--fill", "random", "--dim", f"n={10**14}"], f"error: no memory for input 'x' of shape [{10**14}]"),
+        (["--fill", "zeros", "--outputs", "{tmp}/no/out.npz"], "/no/out.npz': No such file or directory"),
+        (["--fill", "zeros", "--outputs", "{tmp}"], "': Is a directory"),
     ],
 )
 def test_run_failures(
@@ -88,6 +97,64 @@ def test_run_failures(
     assert main(["run", path, *(word.format(**places) for word in words)]) == 1
     assert message in capsys.readouterr().err
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_outputs_to_what_is_no_file_stay_there(write_artefact: Writer, tmp_path: Path) -> None:
+    pipe, seen = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: seen.append(pipe.read_bytes()))
+    reader.start()
+    assert main(["run", str(write_artefact()), "--fill", "zeros", "--outputs", str(pipe)]) == 0
+    reader.join(30)
+    assert pipe.is_fifo() and seen[0].startswith(b"PK")
+
+
+def test_a_full_disk_leaves_nothing(write_artefact: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = str(write_artefact()), tmp_path / "out.npz"
+    before = sorted(tmp_path.iterdir())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        assert main(["run", path, "--fill", "zeros", "--dim", "n=999", "--outputs", str(out)]) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert capsys.readouterr().err == f"error: cannot write '{out}': File too large\n"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_outputs_through_a_pipe(write_artefact: Writer, tmp_path: Path) -> None:
+    words = ["run", str(write_artefact()), "--fill", "zeros", "--dim", "n=3", "--outputs", "/dev/stdout"]
+    command = [sys.executable, "-m", "tilewright.tools.cli.main", *words]
+    (tmp_path / "out.npz").write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
+    with np.load(tmp_path / "out.npz") as outputs:
+        np.testing.assert_array_equal(outputs["y"], np.zeros(3, np.float32))
+
+
+def test_a_member_that_is_no_array(write_artefact: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
+        archive.writestr("x.npy", b"text")
+    assert main(["run", str(write_artefact()), "--inputs", str(tmp_path / "in.npz")]) == 1
+    assert "in.npz': 'x' is no array" in capsys.readouterr().err
+
+
+def test_a_bug_of_ours_is_one_line_and_a_traceback_on_request(
+    write_artefact: Writer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("planted")
+
+    monkeypatch.setattr("tilewright.tools.cli.run.load", broken)
+    assert main(["run", str(write_artefact()), "--fill", "zeros"]) == 1
+    assert capsys.readouterr().err == "error: internal error: KeyError('planted') (--debug shows the traceback)\n"
+    with pytest.raises(KeyError):
+        main(["run", str(write_artefact()), "--fill", "zeros", "--debug"])
+
+
+@pytest.mark.parametrize("words", [["--seed", "-1"], ["--threads", "x"], ["--benchmark", "\u00b2"]])
+def test_numbers_that_are_none(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["run", "m.twm", *words])
+    assert end.value.code == 2 and f"found '{words[1]}'" in capsys.readouterr().err
 
 
 def test_inspect(write_artefact: Writer, capsys: pytest.CaptureFixture[str]) -> None:

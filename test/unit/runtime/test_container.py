@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,6 +63,34 @@ def test_the_file_appears_only_when_complete(tmp_path: Path) -> None:
 def test_a_folder_that_does_not_exist_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ArtefactError, match=r"cannot write .*no/a.twm': No such file or directory"):
         ArtefactWriter(tmp_path / "no" / "a.twm")
+
+
+def test_folders_links_and_long_names(tmp_path: Path) -> None:
+    with pytest.raises(ArtefactError, match=r"cannot write '.*': Is a directory"):
+        ArtefactWriter(tmp_path)
+    (tmp_path / "real.twm").write_bytes(b"old")
+    (tmp_path / "link.twm").symlink_to("real.twm")
+    with ArtefactWriter(tmp_path / "link.twm") as writer:
+        writer.finish({})
+    assert (tmp_path / "link.twm").is_symlink() and Artefact(tmp_path / "real.twm").sections == ()
+    long = tmp_path / ("x" * 250)
+    with ArtefactWriter(long) as writer:
+        writer.finish({})
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["link.twm", "real.twm", "x" * 250]
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.twm"
+    path.write_bytes(b"old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(ArtefactError, match=r"cannot write '.*a.twm': File too large"), ArtefactWriter(path) as w:
+            w.add("code", "object", [bytes(99), bytes(100_000)])
+            w.finish({})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
 
 
 def test_damage_anywhere_is_found(write_artefact: Callable[..., Path]) -> None:

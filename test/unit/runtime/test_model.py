@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright.runtime import InputError, Model, TargetError, TilewrightError, load
+from tilewright.runtime import ArtefactError, InputError, Model, TargetError, TilewrightError, load
+from tilewright.runtime.tensors import TensorSpec, as_array
 
 Writer = Callable[..., Path]
 
@@ -133,6 +134,42 @@ def test_number_of_threads(model: Model) -> None:
     assert tilewright.get_num_threads() >= 1
     with pytest.raises(ValueError, match="number of threads is -1"):
         tilewright.set_num_threads(-1)
+    for wrong in (1.5, "2", None):
+        with pytest.raises(TypeError):
+            tilewright.set_num_threads(wrong)  # type: ignore[arg-type]
+    tilewright.set_num_threads(2**70)
+    assert tilewright.get_num_threads() > 3 and model(vector(3), vector(3))[2] == 4
+    tilewright.set_num_threads(0)
+
+
+def test_inputs_that_are_no_mapping(model: Model) -> None:
+    with pytest.raises(InputError, match="inputs are a list, expected a mapping of names to arrays"):
+        model.run([vector(3), vector(3)])  # type: ignore[arg-type]
+
+
+def test_lists_of_fractions_are_no_integers() -> None:
+    spec = TensorSpec("ids", "int64", ("n",))
+    for given in ([1, 2], [True], [], (3,), [np.int8(1)]):
+        np.testing.assert_array_equal(as_array(given, spec, np.dtype(np.int64)), np.asarray(given, np.int64))
+    with pytest.raises(InputError, match=r"input 'ids' cannot be read as an array of int64: .* fraction would be cut"):
+        as_array([1.5], spec, np.dtype(np.int64))
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"entries": []}, "there are no entries"),
+        ({"entries": [{"name": "main"}]}, "entry 0: 'symbol' is missing or of another type"),
+        ({"target": {}}, "target: 'triple' is missing or of another type"),
+        ({"errors": [1]}, "'errors' are not texts"),
+        ({"kernels": None}, "manifest: 'kernels' is missing or of another type"),
+        ({"weights": [{"name": "w", "dtype": "float32", "shape": [-1], "offset": 0, "size": 4}]}, "weight: an extent"),
+    ],
+)
+def test_manifests_that_another_program_wrote(write_artefact: Writer, changes: dict[str, Any], fault: str) -> None:
+    path = write_artefact(**changes)
+    with pytest.raises(ArtefactError, match=f"is damaged: the manifest cannot be used .*{fault}"):
+        load(path)
 
 
 def test_repr_shows_the_signature(model: Model) -> None:
