@@ -25,7 +25,7 @@ lint: $(CHECK_STAMP)
 	$(BIN)/lint-imports
 
 types: $(CHECK_STAMP)
-	$(BIN)/python tools/check_types.py
+	$(BIN)/python -P tools/check_types.py
 
 check: lint types test
 

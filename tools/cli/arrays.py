@@ -48,19 +48,23 @@ def _portable(array: Array) -> Array:
     return array.astype(np.float32) if array.dtype.kind == "V" else np.asarray(array)
 
 
-def parse_dims(words: Sequence[str], inputs: Sequence[TensorSpec]) -> dict[str, int]:
-    """``["n=4"]`` is ``{"n": 4}``; the names are those of the inputs' dimensions."""
+def parse_dims(words: Sequence[str], inputs: Sequence[TensorSpec] | None = None) -> dict[str, int]:
+    """``["n=4"]`` is ``{"n": 4}``; with ``inputs`` the names must be those of their dimensions."""
     dims: dict[str, int] = {}
-    known = dict.fromkeys(name for spec in inputs for extent in spec.shape for name in symbols(extent)) if words else {}
+    known = _known_dims(inputs) if words and inputs is not None else None
     for word in words:
         name, _, size = word.partition("=")
         if not name.isidentifier() or not (size.isascii() and size.isdigit()):
             raise TilewrightError(f"--dim takes NAME=SIZE, found '{word}'")
-        if name not in known:
+        if known is not None and name not in known:
             expected = ", ".join(known) or "none: the model has no symbolic dimension"
             raise TilewrightError(f"--dim: unknown dimension '{name}', expected {expected}")
         dims[name] = int(size)
     return dims
+
+
+def _known_dims(inputs: Sequence[TensorSpec]) -> list[str]:
+    return list(dict.fromkeys(name for spec in inputs for extent in spec.shape for name in symbols(extent)))
 
 
 def made_up(spec: TensorSpec, fill: str, dims: Mapping[str, int], random: np.random.Generator) -> Array:
