@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp
 
 from tilewright.core.context import make_context
 from tilewright.core.pass_manager import run_pipeline
+from tilewright.dialects.schedule.ops import ScheduleFuncOp
 from tilewright.passes.loop.apply_schedule import apply_schedule
 from tilewright.passes.loop.schedule import Schedule, ScheduleBuilder, ScheduleError
 from tilewright.passes.pipelines import LOWER_LOOPS
@@ -81,7 +82,9 @@ def test_lowering_keeps_the_result(sample: Sample, program: list[Step], seed: in
 @SETTINGS
 @given(kernels(), steps(12))
 def test_recorded_schedules_replay(sample: Sample, program: list[Step]) -> None:
-    kernel = sample.kernel
+    # From its text, so that index operands stand in the order in which text names them on both sides.
+    (kernel,) = parse_module(repr(sample), context=CONTEXT).body.block.ops
+    assert isinstance(kernel, FuncOp)
     builder = ScheduleBuilder(kernel)
     apply_all(builder, program)
     module = ModuleOp([kernel.clone(), builder.finish()])
@@ -90,6 +93,7 @@ def test_recorded_schedules_replay(sample: Sample, program: list[Step]) -> None:
     again = parse_module(text, context=CONTEXT)
     assert print_module(again) == text
     fresh, func = again.body.block.ops
+    assert isinstance(func, ScheduleFuncOp) and isinstance(fresh, FuncOp)
     apply_schedule(func, fresh)
     assert print_module(fresh) == print_module(builder.kernel)
 
