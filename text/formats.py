@@ -42,6 +42,7 @@ from .ambiguity import FOLLOW_OPERATION, FOLLOW_TERMINATOR, Groups, Items, guard
 from .dense import pack_elements
 from .driver import SyntaxFault, Token, describe
 from .fragment import AttrSyntax, fragment_of
+from .mlir_formats import FORMATS
 from .reduce_attrs import UNIT, unquote
 
 Setter = Callable[[Any, f.ParsingState, Any], None]
@@ -149,7 +150,7 @@ def format_syntax(cls: type[Operation]) -> FormatSyntax | str:
 
 @cache
 def _format_syntax(cls: type[Operation]) -> FormatSyntax | str:
-    if not issubclass(cls, IRDLOperation) or cls.get_irdl_definition().assembly_format is None:
+    if not issubclass(cls, IRDLOperation) or _format(cls) is None:
         return "it has no assembly format"
     program = _program(cls)
     maker = _ShapeMaker(cls)
@@ -176,8 +177,14 @@ def _program(cls: type[IRDLOperation]) -> f.FormatProgram:
     for cell in getattr(cls.print, "__closure__", None) or ():
         if isinstance(cell.cell_contents, f.FormatProgram):
             return cell.cell_contents
-    op_def = cls.get_irdl_definition()
-    return f.FormatProgram.from_str(cast(str, op_def.assembly_format), op_def)
+    return f.FormatProgram.from_str(cast(str, _format(cls)), cls.get_irdl_definition())
+
+
+def _format(cls: type[IRDLOperation]) -> str | None:
+    declared = cls.get_irdl_definition().assembly_format
+    if declared is None and cls.__module__.startswith("xdsl."):
+        return FORMATS.get(cls.name)
+    return declared
 
 
 class _FullDictionary(f.AttrDictDirective):

@@ -66,6 +66,8 @@ class Recovery:
             place = max(place, fault.pos)
             if fault.fatal:
                 return None
+        if place >= len(self._builder.text.rstrip()):
+            return None
         top = _boundary(driver, states, isinstance(fault, Unexpected))
         if top is None or len(self._found) >= MOST_ERRORS:
             return None
@@ -78,12 +80,10 @@ class Recovery:
         depth = sum(type(v) is str and v == "{" for v in dropped)
         stop = self._skip(place, depth, bool(dropped))
         self._builder.doubtful.update(str(t) for t in _tokens(dropped))
-        self._builder.doubtful.update(
-            _NAME.findall(self._builder.text, begin, len(self._builder.text) if stop is None else stop)
-        )
+        self._builder.doubtful.update(_NAME.findall(self._builder.text, begin, stop))
         return stop
 
-    def _skip(self, place: int, depth: int, may_stay: bool) -> int | None:
+    def _skip(self, place: int, depth: int, may_stay: bool) -> int:
         """Start of the next line after ``place`` that begins an operation, outside of the braces opened on the way."""
         text = self._builder.text
         line = text.rfind("\n", 0, place) + 1
@@ -105,7 +105,7 @@ class Recovery:
                 if found is not None:
                     self._last = found.end()
                     return found.end()
-        return None
+        return len(text)
 
 
 def _boundary(driver: Driver, states: list[int], may_be_complete: bool) -> int | None:
