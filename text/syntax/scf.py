@@ -1,11 +1,11 @@
-"""``scf.for``, ``scf.if``, ``scf.while``."""
+"""``scf.for``, ``scf.if``, ``scf.while``, ``scf.parallel``."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import IndexType, i1
-from xdsl.dialects.scf import ForOp, IfOp, WhileOp, YieldOp
+from xdsl.dialects.scf import ForOp, IfOp, ParallelOp, ReduceOp, WhileOp, YieldOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.traits import IsTerminator
 
@@ -159,10 +159,62 @@ def print_while(p: Printer, op: WhileOp) -> None:
     p.print_op_attributes(op.attributes, print_keyword=True)
 
 
+def parallel_head(
+    b: Builder,
+    names: list[Token],
+    bounds: tuple[list[Operand], list[Operand], list[Operand]],
+    initial: list[Operand],
+    types: list[Attribute],
+) -> tuple[list[list[SSAValue]], list[Attribute]]:
+    """``(%i, %j) = (%a, %b) to (%c, %d) step (%e, %f) init (%x) -> f32``."""
+    index = IndexType()
+    if any(len(part) != len(names) for part in bounds):
+        raise b.error("as many bounds and steps are expected as there are loops", names[0] if names else None)
+    resolved = [[b.resolve(o, index) for o in part] for part in bounds]
+    resolved.append(b.resolve_all(initial, types))
+    b.enter_region([(name, index) for name in names])
+    return resolved, types
+
+
+def build_parallel(
+    b: Builder,
+    head: tuple[list[list[SSAValue]], list[Attribute]],
+    body: Region,
+    attributes: dict[str, Attribute],
+) -> ParallelOp:
+    """A parallel loop nest; without results its terminator may be left out."""
+    operands, types = head
+    op = ParallelOp.build(operands=operands, result_types=[types], regions=[body], attributes=attributes)
+    if not types:
+        b.ensure_terminator(op)
+    return op
+
+
+def print_parallel(p: Printer, op: ParallelOp) -> None:
+    """Prints what :func:`build_parallel` builds."""
+    args = op.body.block.args
+    if any(not isinstance(a.type, IndexType) for a in args) or list(op.res.types) != list(op.initVals.types):
+        raise ValueError("types have no syntax")
+    if not len(args) == len(op.lowerBound) == len(op.upperBound) == len(op.step):
+        raise ValueError("bounds have no syntax")
+    names, low, high, step = (
+        ", ".join(map(p.value_name, values)) for values in (args, op.lowerBound, op.upperBound, op.step)
+    )
+    p.print_string(f" ({names}) = ({low}) to ({high}) step ({step})")
+    if op.initVals:
+        p.print_string(f" init ({', '.join(map(p.value_name, op.initVals))}) -> ({p.types(op.res)})")
+    last = op.body.block.last_op
+    plain = isinstance(last, ReduceOp) and not last.args and not last.reductions and not last.attributes
+    p.print_string(" ")
+    p.print_region(op.body, print_entry_block_args=False, print_empty_block=False, print_block_terminators=not plain)
+    p.print_op_attributes(op.attributes)
+
+
 FRAGMENT = Fragment(
     ops=(
         OpSyntax(ForOp, "scf_for_head region attr_dict_opt", build_for, print_for),
         OpSyntax(IfOp, "scf_if_head region scf_else attr_dict_opt", build_if, print_if),
+        OpSyntax(ParallelOp, "scf_parallel_head region attr_dict_opt", build_parallel, print_parallel),
         OpSyntax(WhileOp, 'scf_while_head region "do" region attr_dict_kw', build_while, print_while),
     ),
     rules="""
@@ -181,6 +233,13 @@ FRAGMENT = Fragment(
         scf_else: -> nothing
             | scf_else_word region -> scf_second
         scf_else_word: "else" -> scf_if_else
+        scf_parallel_head: "(" scf_names ")" "=" scf_bounds scf_init scf_if_types -> scf_parallel_head
+        scf_names: -> list_empty
+            | value_names
+        scf_bounds: scf_values "to" scf_values "step" scf_values -> triple
+        scf_values: "(" operands_opt ")"
+        scf_init: -> list_empty
+            | "init" scf_values
         scf_while_head: "(" scf_while_args ")" ":" fn_sig -> scf_while_head
         scf_while_args: -> list_empty
             | scf_assignments
@@ -188,6 +247,9 @@ FRAGMENT = Fragment(
     actions={
         "scf_for_head": for_head,
         "scf_if_head": if_head,
+        "scf_parallel_head": lambda b, names, bounds, initial, types: parallel_head(
+            b, names, bounds, initial, types or []
+        ),
         "scf_if_else": if_else,
         "scf_second": lambda b, first, second: second,
         "scf_while_head": while_head,

@@ -53,6 +53,9 @@ def printed(line: str) -> str:
         "%r = llvm.extractvalue %s[1] {tag} : !llvm.struct<(i32, f32)>",
         "%r = llvm.insertvalue %f, %s[1] : !llvm.struct<(i32, f32)>",
         '%r = llvm.inline_asm has_side_effects "nop", "=r,r" %c : (i32) -> i32',
+        "scf.parallel (%k, %l) = (%i, %i) to (%j, %j) step (%i, %i) {\n    %0 = arith.addi %k, %l : index\n  } {tag}",
+        "%r = scf.parallel (%k) = (%i) to (%j) step (%i) init (%f) -> (f32) {\n    scf.reduce(%f : f32) {\n"
+        "    ^bb0(%a: f32, %b: f32):\n      scf.reduce.return %a : f32\n    }\n  }",
         "%r = scf.execute_region -> (f32) {\n    scf.yield %f : f32\n  }",
         "%r = scf.index_switch %i -> f32\n  case 2 {\n    scf.yield %f : f32\n  }\n"
         "  default {\n    scf.yield %f : f32\n  }",
