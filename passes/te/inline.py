@@ -68,11 +68,14 @@ class TeInlinePass(ModulePass):
 
 
 def merge_block(block: Block) -> None:
-    """All that the pass does, for the computes of one block."""
+    """All that the pass does, for the computes of one block.
+
+    Again until nothing changes: when of two users of a value the one swallows the other, the value has one user left.
+    """
     erase_unused(block)
     merge_equal(block)
-    inline_block(block)
-    erase_unused(block)
+    while inline_block(block):
+        erase_unused(block)
 
 
 def merge_equal(block: Block) -> None:
@@ -100,8 +103,11 @@ def erase_unused(block: Block) -> bool:
     return erased
 
 
-def inline_block(block: Block) -> None:
-    """Inlines in one pass from the first compute to the last: a producer has swallowed its own producers before."""
+def inline_block(block: Block) -> bool:
+    """Inlines in one pass from the first compute to the last: a producer has swallowed its own producers before.
+
+    Says whether there was anything to inline.
+    """
     decided: dict[SSAValue, ComputeOp] = {}
     for op in list(block.ops):
         if not isinstance(op, ComputeOp):
@@ -110,6 +116,7 @@ def inline_block(block: Block) -> None:
             op = rebuild(op, decided)
         if should_inline(op):
             decided.update(dict.fromkeys(op.results_, op))
+    return bool(decided)
 
 
 def should_inline(producer: ComputeOp) -> bool:
