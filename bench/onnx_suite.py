@@ -1,8 +1,8 @@
 """Runs the test suite of the ``onnx`` package against the ONNX backend, and counts per operator.
 
 Each test runs in a child process with a time limit, so that a crash or a hang costs one test. A test is *passed*
-(right values), *unsupported* (a diagnostic names what is missing), *failed* (wrong values, the only kind that counts
-as a fault of the compiler's answer), or *error* (an exception, a crash, a time-out).
+(right values), *unsupported* (a diagnostic names what is missing), *failed* (wrong values), or *error* (an exception, a
+crash, a time-out). The last two are faults.
 
     python bench/onnx_suite.py [--interpreter] [--kind node] [--filter conv] [--json suite.json]
 """
@@ -216,7 +216,7 @@ def print_report(outcomes: list[Outcome], verbose: bool) -> None:
 
 
 def main() -> int:
-    """Entry point; the exit code is 1 when a result was wrong."""
+    """Entry point; the exit code is 1 when there was a fault."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--interpreter", action="store_true", help="run the graph level in NumPy, compile nothing")
     parser.add_argument("--kind", action="append", choices=KINDS, help="only this kind of test (repeatable)")
@@ -230,7 +230,7 @@ def main() -> int:
     print_report(outcomes, options.verbose)
     if options.json:
         options.json.write_text(json.dumps([asdict(o) for o in outcomes], indent=1))
-    return int(any(o.state == "failed" for o in outcomes))
+    return int(any(o.state in ("failed", "error") for o in outcomes))
 
 
 if __name__ == "__main__":
