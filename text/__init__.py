@@ -6,7 +6,8 @@
 Parts: ``core.lark`` (the generic form), ``grammar.py`` (adds the pretty forms of the dialects in use), ``formats.py``
 (pretty forms from ``assembly_format``), ``fragment.py`` (how a dialect gives its own syntax), ``syntax/`` (fragments
 for xDSL's dialects), ``tables.py`` and ``driver.py`` (tables and token loop), ``builder.py`` (makes the IR),
-``printer.py``, ``errors.py``.
+``printer.py``, ``errors.py``, ``recovery.py`` (several errors of one text). Operations that xDSL's classes parse or
+print themselves: ``foreign.py``, ``self_printing.py``; formats of MLIR that xDSL lacks: ``mlir_formats.py``.
 """
 
 from .parser import parse_attribute, parse_module, parse_type

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr
 from xdsl.ir import Operation, Region
 
 _SEGMENTS = frozenset({"operandSegmentSizes", "resultSegmentSizes"})
@@ -78,6 +79,22 @@ def _minor_identity(op: Any) -> bool:
     return not affine_map.is_minor_identity() or affine_map.num_dims == op.source.type.get_num_dims()
 
 
+def _hidden_region(op: Any) -> bool:
+    """Whether the body of a named linalg operation is the one that its name stands for."""
+    if "indexing_maps" in op.get_irdl_definition().properties:
+        usual = ArrayAttr([AffineMapAttr(m) for m in op.get_default_indexing_maps()])
+        if op.properties.get("indexing_maps") != usual:
+            return False
+    expected = type(op).get_hidden_region(op.inputs, op.outputs)
+    return bool(op.body.is_structurally_equivalent(expected))
+
+
+_NAMED = (
+    *("add", "conv_2d_nchw_fchw", "conv_2d_ngchw_fgchw", "conv_2d_ngchw_gfchw", "conv_2d_nhwc_fhwc"),
+    *("conv_2d_nhwc_hwcf", "conv_2d_nhwgc_gfhwc", "copy", "exp", "fill", "log", "matmul", "max", "min", "mul"),
+    *("pooling_nchw_max", "quantized_matmul", "select", "sqrt", "sub"),
+)
+
 SAID: Mapping[str, Said] = {
     "affine.apply": _said("map"),
     "affine.for": _said("lowerBoundMap", "upperBoundMap", "step", attributes=True, holds=_affine_for),
@@ -88,6 +105,10 @@ SAID: Mapping[str, Said] = {
     "affine.vector_store": _said("map", holds=_affine_access),
     "cf.switch": _said("case_values", "case_operand_segments", attributes=True),
     "linalg.generic": _said("indexing_maps", "iterator_types", "doc", "library_call", attributes=True),
+    **{
+        f"linalg.{n}": _said("strides", "dilations", "indexing_maps", attributes=True, holds=_hidden_region)
+        for n in _NAMED
+    },
     "linalg.reduce": _said("dimensions", holds=lambda op: len(op.region.blocks) == 1),
     "llvm.extractvalue": _said("position", attributes=True),
     "llvm.insertvalue": _said("position", attributes=True),

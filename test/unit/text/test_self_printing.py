@@ -56,9 +56,18 @@ def printed(line: str) -> str:
         "scf.parallel (%k, %l) = (%i, %i) to (%j, %j) step (%i, %i) {\n    %0 = arith.addi %k, %l : index\n  } {tag}",
         "%r = scf.parallel (%k) = (%i) to (%j) step (%i) init (%f) -> (f32) {\n    scf.reduce(%f : f32) {\n"
         "    ^bb0(%a: f32, %b: f32):\n      scf.reduce.return %a : f32\n    }\n  }",
+        'memref.global "private" constant @g : memref<2xf32> = dense<[1.000000e+00, 2.000000e+00]> '
+        "{alignment = 64 : i64}",
+        'memref.global "public" @g : memref<2x2xi32, 1 : i32> = uninitialized',
+        'memref.global "public" @g : memref<2xi32> = dense<1> : vector<2xi32>',
         "%r = scf.execute_region -> (f32) {\n    scf.yield %f : f32\n  }",
         "%r = scf.index_switch %i -> f32\n  case 2 {\n    scf.yield %f : f32\n  }\n"
         "  default {\n    scf.yield %f : f32\n  }",
+        "%r = linalg.add ins(%t, %t : tensor<8x8xf32>, tensor<8x8xf32>) outs(%t : tensor<8x8xf32>) attrs = {tag} -> "
+        "tensor<8x8xf32>",
+        "linalg.fill ins(%f : f32) outs(%m : memref<8x8xf32>)",
+        "%r = linalg.matmul ins(%t, %t : tensor<8x8xf32>, tensor<8x8xf32>) outs(%t : tensor<8x8xf32>) -> "
+        "tensor<8x8xf32>",
         "%r = tensor.empty(%i) : tensor<?x4xf32>",
         "%r = tensor.expand_shape %t [[0 : i64, 1 : i64], [2 : i64]] output_shape [2, 4, 8] : "
         "tensor<8x8xf32> into tensor<2x4x8xf32>",
@@ -77,6 +86,9 @@ def test_pretty(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
+        # A body that is not the one of the name.
+        '"linalg.add"(%m, %m, %m) <{operandSegmentSizes = array<i32: 2, 1>}> ({\n  ^bb0(%a: f32, %b: f32, %d: f32):\n'
+        '    "linalg.yield"(%a) : (f32) -> ()\n  }) : (memref<8x8xf32>, memref<8x8xf32>, memref<8x8xf32>) -> ()',
         # Attributes that the method does not print.
         '%r = "affine.load"(%m, %i, %j) <{map = affine_map<()[s0, s1] -> (s0, s1)>}> {tag} : '
         "(memref<8x8xf32>, index, index) -> f32",
