@@ -80,7 +80,8 @@ class ForOp(IRDLOperation):
     def verify_(self) -> None:
         if self.kind.data not in LOOP_KINDS:
             raise VerifyException(f"unknown loop kind '{self.kind.data}', expected one of {', '.join(LOOP_KINDS)}")
-        if self.extent.num_inputs != len(self.args) or len(self.extent.results) != 1:
+        _verify_map("extent", self.extent, self.args)
+        if len(self.extent.results) != 1:
             raise VerifyException("extent must be one expression over the arguments")
         if len(self.body.block.args) != 1 or not isinstance(self.body.block.args[0].type, IndexType):
             raise VerifyException("body must have one index argument")
@@ -151,14 +152,9 @@ class BlockOp(IRDLOperation):
             if kind not in ITER_KINDS:
                 raise VerifyException(f"unknown iterator kind '{kind}', expected one of {', '.join(ITER_KINDS)}")
         for what, attr in (("bindings", self.bindings), ("domains", self.domains), ("where", self.where)):
-            if attr is None:
-                continue
-            if attr.num_inputs != len(self.args):
-                raise VerifyException(f"{what} takes {attr.num_inputs} inputs, found {len(self.args)} arguments")
-            if what != "where" and len(attr.results) != count:
+            _verify_map(what, attr, self.args)
+            if what != "where" and attr is not None and len(attr.results) != count:
                 raise VerifyException(f"{len(attr.results)} {what} for {count} iterators")
-        if self.where is not None and len(self.where.results) % 2:
-            raise VerifyException("where must hold pairs of expressions")
         for region in self.regions:
             if len(region.block.args) != count:
                 raise VerifyException(f"region has {len(region.block.args)} arguments for {count} iterators")
@@ -166,11 +162,28 @@ class BlockOp(IRDLOperation):
             raise VerifyException("an init region needs a reduce iterator")
 
 
-def _verify_access(memref: SSAValue, map: IndexMapAttr, args: Sequence[SSAValue]) -> MemRefType[Attribute]:
+def _verify_map(what: str, map: IndexMapAttr | None, args: Sequence[SSAValue]) -> None:
+    """Expressions are over the op's arguments and nothing else: a symbolic dimension is an argument of the kernel."""
+    if map is None:
+        return
+    if map.num_inputs != len(args):
+        raise VerifyException(f"{what} takes {map.num_inputs} inputs, found {len(args)} arguments")
+    inputs = {f"d{number}" for number in range(len(args))}
+    for result in map.results:
+        unknown = sorted(result.symbols() - inputs)
+        if unknown:
+            raise VerifyException(f"{what} names '{unknown[0]}', which is no argument")
+    if what == "where" and len(map.results) % 2:
+        raise VerifyException("where must hold pairs of expressions")
+
+
+def _verify_access(
+    memref: SSAValue, map: IndexMapAttr, where: IndexMapAttr | None, args: Sequence[SSAValue]
+) -> MemRefType[Attribute]:
     type_ = memref.type
     assert isinstance(type_, MemRefType)
-    if map.num_inputs != len(args):
-        raise VerifyException(f"map takes {map.num_inputs} indices, found {len(args)}")
+    _verify_map("map", map, args)
+    _verify_map("where", where, args)
     if len(map.results) != len(type_.get_shape()):
         raise VerifyException(f"{len(map.results)} index expressions for a memref of rank {len(type_.get_shape())}")
     return type_
@@ -211,7 +224,7 @@ class LoadOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        type_ = _verify_access(self.memref, self.map, self.args)
+        type_ = _verify_access(self.memref, self.map, self.where, self.args)
         found = self.result.type
         element = found.element_type if isinstance(found, VectorType) else found
         if element != type_.element_type:
@@ -245,7 +258,7 @@ class StoreOp(IRDLOperation):
         super().__init__(operands=[value, memref, args], properties={"map": map, "where": where})
 
     def verify_(self) -> None:
-        type_ = _verify_access(self.memref, self.map, self.args)
+        type_ = _verify_access(self.memref, self.map, self.where, self.args)
         found = self.value.type
         element = found.element_type if isinstance(found, VectorType) else found
         if element != type_.element_type:
@@ -272,7 +285,8 @@ class IndexOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        if self.map.num_inputs != len(self.args) or len(self.map.results) != 1:
+        _verify_map("map", self.map, self.args)
+        if len(self.map.results) != 1:
             raise VerifyException("loop.index takes one expression over its arguments")
 
 
@@ -295,6 +309,9 @@ class IfOp(IRDLOperation):
             properties={"where": where},
             regions=[body, [] if orelse is None else [orelse]],
         )
+
+    def verify_(self) -> None:
+        _verify_map("where", self.where, self.args)
 
 
 @irdl_op_definition
