@@ -1,8 +1,8 @@
 """Floating point that not every processor has instructions for: `bf16` arithmetic and conversions to halves.
 
 LLVM turns what a processor lacks into calls of its compiler runtime (`__truncsfbf2`, `__truncdfhf2`), which emitted
-code does not have. So arithmetic on `bf16` is single precision with every result rounded, and rounding is written out
-in integers; results are the same bits on all machines.
+code does not have. So arithmetic on `bf16` is single precision with every result rounded, and conversions are written
+out in integers; results are the same bits on all machines.
 """
 
 from __future__ import annotations
@@ -66,9 +66,19 @@ def in_single(lower: Lowering) -> Lowering:
 
 
 def _extended(build: FunctionBuilder, value: SSAValue) -> SSAValue:
+    """A `bf16` as the upper half of a single. LLVM would compute `floor(fpext x)` as `fpext(floor x)`: in `bf16`."""
     if not isinstance(element(value.type), BFloat16Type):
         return value
-    return build.make(llvm.FPExtOp, [value], like(value.type, f32))
+    wide = like(value.type, i32)
+    bits = build.make(llvm.BitcastOp, [value], like(value.type, i16))
+    upper = build.make(llvm.ShlOp, [build.make(llvm.ZExtOp, [bits], wide), build.constant(wide, 16)], wide, _WRAPS)
+    return build.make(llvm.BitcastOp, [upper], like(value.type, f32))
+
+
+def extend_float(build: FunctionBuilder, op: arith.ExtFOp, args: Sequence[SSAValue]) -> SSAValue:
+    """`arith.extf`."""
+    value, result = _extended(build, args[0]), lowered_type(op.results[0].type, op)
+    return value if value.type == result else build.make(llvm.FPExtOp, [value], result)
 
 
 def truncate_float(build: FunctionBuilder, op: arith.TruncFOp, args: Sequence[SSAValue]) -> SSAValue:

@@ -33,7 +33,7 @@ from ...core.diagnostics import emit_error
 from .dialect import CastOp, ExtractElementOp, FCmpOp, MathOp, SelectOp, lanes
 from .emit_types import mangled
 from .lower_build import FunctionBuilder, lowered_type
-from .lower_float import in_single, truncate_float
+from .lower_float import extend_float, in_single, truncate_float
 from .lower_index import floor_division
 
 Lowering = Callable[[FunctionBuilder, Any, Sequence[SSAValue]], SSAValue]
@@ -412,7 +412,7 @@ _ALL_TYPES: dict[str, Lowering] = {
     "arith.cmpi": _compare_integers,
     "arith.cmpf": _compare_floats,
     "arith.select": _select,
-    "arith.extf": _cast(llvm.FPExtOp),
+    "arith.extf": extend_float,
     "arith.truncf": truncate_float,
     "arith.extsi": _cast(llvm.SExtOp),
     "arith.extui": _cast(llvm.ZExtOp),

@@ -7,6 +7,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,3 +98,17 @@ def test_the_documentation_lists_every_operator_with_a_rule() -> None:
     tables = [line for line in section.splitlines() if line.startswith("|")]
     listed = [name.strip() for line in tables[2:] for name in line.strip("|").split("|")[1].split(",")]
     assert sorted(listed) == sorted(name for _, name in rules())
+
+
+def test_compiled_node_tests_have_right_values() -> None:
+    """A sample over the operators; ``bench/onnx_suite.py`` runs them all."""
+    bench = suite()
+    first: dict[str, Any] = {}
+    for _, test in bench.load_tests(["node"], ""):
+        if len(test.model.graph.node) == 1:
+            first.setdefault(test.model.graph.node[0].op_type, test)
+    chosen = [first[name] for _, name in sorted(rules())[::6] if name in first]
+    outcomes = {test.name: bench.run_test(test, "compiled") for test in chosen}
+    assert len(outcomes) > 15
+    assert {name: o for name, o in outcomes.items() if o[0] not in ("passed", "unsupported")} == {}
+    assert sum(state == "passed" for state, _ in outcomes.values()) > len(outcomes) * 3 // 4
