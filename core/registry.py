@@ -143,7 +143,7 @@ class Registry:
             register(self)
         except DiagnosticError:
             raise
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             raise _failure(origin, f"failed to register: {type(problem).__name__}: {problem}") from problem
         finally:
             self._origin = before
@@ -245,7 +245,7 @@ def _import_file(path: Path, origin: str) -> ModuleType:
     sys.modules[name] = module
     try:
         specification.loader.exec_module(module)
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         del sys.modules[name]
         raise _failure(origin, f"cannot be loaded: {type(problem).__name__}: {problem}") from problem
     return module

@@ -29,6 +29,7 @@ from ..passes.vm.weights import WeightSection
 from ..targets.base import Code, Target
 from ..text import print_module
 from .artefact import write_artefact
+from .sizes import check_sizes
 from .stages import Stage, stages
 
 STAGE_ATTRIBUTE = "tw.stage"
@@ -101,6 +102,7 @@ class Compilation:
     ) -> None:
         """Compile ``module``, which has passed stage ``after``. ``loadable``: the output must be an artefact."""
         with _collector_off():
+            check_sizes(module)
             if self.dump is not None:
                 self.dump.mkdir(parents=True, exist_ok=True)
             for number, stage in self._remaining(after):

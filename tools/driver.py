@@ -146,7 +146,19 @@ def _read_ir(path: Path) -> tuple[ModuleOp, TilewrightContext]:
     context = make_context(resources=resources_beside(path))
     module = parse_module(text, filename=str(path), context=context)
     verify(module)
+    _check_resources(module, context)
     return module, context
+
+
+def _check_resources(module: ModuleOp, context: TilewrightContext) -> None:
+    """Weights that are not there are noticed before anything is compiled."""
+    from ..core.diagnostics import emit_error
+    from ..dialects.graph.structure import ConstantOp
+    from .compilation import RESOURCES_FILE
+
+    for op in module.walk():
+        if isinstance(op, ConstantOp) and op.resource is not None and op.resource not in context.resources:
+            emit_error(op, f"names the weight '{op.resource}', which '{RESOURCES_FILE}' beside the file does not hold")
 
 
 def _find_target(context: TilewrightContext, name: str) -> Any:

@@ -138,6 +138,9 @@ class HostConversion:
         if len(self.function.body.blocks) != 1:
             emit_error(self.function, "has several blocks, expected one")
         old = self.function.body.block
+        for type in (*self.function.function_type.inputs, *self.function.function_type.outputs):
+            if not isinstance(type, TensorType):
+                emit_error(self.function, f"is public and has {type} in its signature, expected tensors only")
         types = [buffer_type(arg.type) for arg in old.args]
         new = Block(arg_types=types)
         for before, after in zip(old.args, new.args):

@@ -19,8 +19,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     if arguments.command == "compile" and not arguments.print_pipeline and not (arguments.model and arguments.output):
         parser.error("compile needs a model and -o FILE")
-    command = import_module(f".{arguments.command}", __package__)
     try:
+        command = import_module(f".{arguments.command}", __package__)
         return int(command.run(arguments))
     except KeyboardInterrupt:
         return 130
@@ -28,6 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 1
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # Python 3.11 wraps one that comes while a class is made.
+            return 130
         message = _message(error)
         if message is None:
             if arguments.debug:

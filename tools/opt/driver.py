@@ -55,6 +55,8 @@ class _Run:
                 print(list_dialects(self.registry))
             return 0
         pipeline = build_pipeline(options.pass_pipeline, self.registry)
+        for name in sorted(_names(options.print_ir_before) | _names(options.print_ir_after)):
+            self.registry.resolve("pass", name)
         name, text = read_input(options.input)
         self.sources[name] = text
         self._load_resources(text)
@@ -174,7 +176,10 @@ class _Run:
         if save is None and options.output != "-" and "dense_resource" in text and len(self.resources):
             save = str(Path(options.output).with_suffix(".safetensors"))
         if save is not None:
-            self.resources.save(save, {name for name in self.resources if name in text})
+            try:
+                self.resources.save(save, {name for name in self.resources if name in text})
+            except OSError as problem:
+                raise _fail(f"cannot write '{save}': {problem.strerror}") from None
 
     def _phase(self, name: str, start: float) -> float:
         now = time.perf_counter()

@@ -62,9 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"tilewright-opt {__version__}")
         return 0
-    from .driver import run
-
     try:
+        from .driver import run
+
         return run(options)
     except BrokenPipeError:
         # Whoever read our output has seen enough; closing the descriptor keeps Python from complaining at exit.

@@ -184,6 +184,23 @@ def test_damaged_artefacts(write_artefact: Writer, capsys: pytest.CaptureFixture
         ("bad.ir", b"func.func @main(", "error: "),
         ("bytes.ir", b"\xff\xfe", "it is not UTF-8 text"),
         ("bad.onnx", b"not a model", "error: "),
+        (
+            "huge.ir",
+            b"func.func @main(%x: tensor<9000000000x4000000000xf32>) -> tensor<9000000000x4000000000xf32> {\n"
+            b"  func.return %x : tensor<9000000000x4000000000xf32>\n}",
+            "huge.ir:1:17: error: type tensor<9000000000x4000000000xf32> takes 2**63 bytes or more",
+        ),
+        (
+            "weights.ir",
+            b"func.func @main() -> tensor<9xf32> {\n  %w = graph.constant dense_resource<w7> : tensor<9xf32>\n"
+            b"  func.return %w : tensor<9xf32>\n}",
+            "weights.ir:2:8: error: 'graph.constant' op names the weight 'w7', which 'weights.safetensors' beside",
+        ),
+        (
+            "memrefs.ir",
+            b"func.func @main(%x: memref<9xf32>) {\n  func.return\n}",
+            "error: 'func.func' op is public and has memref<9xf32> in its signature, expected tensors only",
+        ),
     ],
 )
 def test_compile_failures(
@@ -202,6 +219,19 @@ def test_an_output_that_cannot_be_written_is_noticed_at_once(
 ) -> None:
     assert main(["compile", "none.onnx", "-o", str(tmp_path / "no" / "m.twm")]) == 1
     assert "its folder does not exist" in capsys.readouterr().err
+
+
+def test_interrupts_end_quietly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def while_importing(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def while_a_class_is_made(*_: object) -> None:
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    for interrupted in (while_importing, while_a_class_is_made):
+        monkeypatch.setattr("tilewright.tools.cli.main.import_module", interrupted)
+        assert main(["inspect", "m.twm"]) == 130
+    assert capsys.readouterr().err == ""
 
 
 def test_the_pipeline_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

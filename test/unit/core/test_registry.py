@@ -62,6 +62,8 @@ def plugin(tmp_path: Path, text: str) -> Path:
         ("def register(registry):\n    1 / 0", "failed to register: ZeroDivisionError"),
         ("import no_such_module", "cannot be loaded: ModuleNotFoundError"),
         ("def register(", "cannot be loaded: SyntaxError"),
+        ("import sys; sys.exit(0)", "cannot be loaded: SystemExit: 0"),
+        ("import sys\ndef register(registry): sys.exit(3)", "failed to register: SystemExit: 3"),
         ("x = 1", "defines no function register"),
     ],
 )
