@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from ....core.attributes import shape_exprs
 from ....core.context import TilewrightContext
 from ....core.diagnostics import Diagnostic, DiagnosticError, error
 from ....core.passes import ModulePass, anchored_ops
@@ -73,7 +74,7 @@ def lower_kernel(kernel: Operation, lowerings: _Lowerings) -> Iterator[Diagnosti
             continue
         lower = lowerings.find(op.name)
         if lower is None:
-            yield error(op, "is not supported in compiled code: it has no lowering to te")
+            yield error(op, f"is not supported in compiled code: {_reason(op)}")
             continue
         found = lower(op, TeBuilder(op))
         for old, new in zip(op.results, [found] if isinstance(found, SSAValue) else found, strict=True):
@@ -82,6 +83,14 @@ def lower_kernel(kernel: Operation, lowerings: _Lowerings) -> Iterator[Diagnosti
             old.replace_all_uses_with(new)
         Rewriter.erase_op(op)
     make_names_unique(block.ops)
+
+
+def _reason(op: Operation) -> str:
+    """Why an op has no lowering."""
+    known = {name for value in op.operands for extent in shape_exprs(value.type) for name in extent.symbols()}
+    if any(extent.symbols() - known for result in op.results for extent in shape_exprs(result.type)):
+        return "the size of its result depends on values"
+    return "it has no lowering to te"
 
 
 def make_names_unique(ops: Iterator[Operation] | Sequence[Operation] | Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tilewright
+from tilewright.core.diagnostics import DiagnosticError
 from tilewright.testing.onnx_models import interpret, model, value
 
 RANDOM = np.random.default_rng(0)
@@ -80,3 +81,12 @@ def test_a_reduction_that_is_empty_at_run_time(operator: str) -> None:
     function: Any = {"ReduceMax": np.max, "ReduceMin": np.min, "ReduceProd": np.prod}[operator]
     np.testing.assert_allclose(compiled.run({"x": x})["y"], function(x[2:], 0), rtol=1e-6)
     np.testing.assert_array_equal(compiled.run({"x": x[:2]})["y"], np.full(5, identity, np.float32))
+
+
+def test_results_whose_size_depends_on_values_are_refused() -> None:
+    made = model([helper.make_node("NonZero", ["x"], ["y"], name="where")], [value("x", [4, 4])])
+    with pytest.raises(DiagnosticError) as problem:
+        tilewright.compile(made)
+    message = str(problem.value)
+    assert "'graph.nonzero' op is not supported in compiled code: the size of its result depends on values" in message
+    assert "from the model's node 'where'" in message
