@@ -125,6 +125,10 @@ def require_equal_dims(what: str, a: SymExpr, b: SymExpr) -> None:
         raise VerifyException(f"{what} differ: {a} and {b}")
 
 
+INTS = DenseArrayBase.constr(i64)
+"""Constraint of the properties that ``ints`` makes."""
+
+
 def ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
     """``array<i64: ...>``."""
     return DenseArrayBase.from_list(i64, list(values))

@@ -19,6 +19,7 @@ from xdsl.utils.exceptions import VerifyException
 from ...core.attributes import shape_exprs, tensor_type
 from ...core.symbolic import SymExpr, as_expr, ceildiv, sym_min
 from .base import (
+    INTS,
     FusionKind,
     GraphOp,
     Properties,
@@ -64,9 +65,9 @@ class ConvolutionBase(GraphOp):
     input = operand_def(TensorType)
     filter = operand_def(TensorType)
     result = result_def(TensorType)
-    strides = prop_def()
-    pads = prop_def()
-    dilations = prop_def()
+    strides = prop_def(INTS)
+    pads = prop_def(INTS)
+    dilations = prop_def(INTS)
     groups = prop_def(IntegerAttr)
     FUSION_KIND: ClassVar[FusionKind] = FusionKind.COMPLEX
     assembly_format = "$input `,` $filter attr-dict `:` functional-type(operands, results)"
@@ -149,7 +150,7 @@ class ConvTransposeOp(ConvolutionBase):
     """
 
     name = "graph.conv_transpose"
-    output_padding = prop_def()
+    output_padding = prop_def(INTS)
 
     def __init__(
         self,
@@ -208,10 +209,10 @@ class PoolOp(GraphOp):
 
     input = operand_def(TensorType)
     result = result_def(TensorType)
-    kernel = prop_def()
-    strides = prop_def()
-    pads = prop_def()
-    dilations = prop_def()
+    kernel = prop_def(INTS)
+    strides = prop_def(INTS)
+    pads = prop_def(INTS)
+    dilations = prop_def(INTS)
     ceil_mode = opt_prop_def(BoolAttr)
     FUSION_KIND: ClassVar[FusionKind] = FusionKind.COMPLEX
     assembly_format = "$input attr-dict `:` functional-type(operands, results)"
@@ -438,7 +439,7 @@ class NormalizeOp(GraphOp):
 
     name = "graph.normalize"
     input = operand_def(TensorType)
-    axes = prop_def()
+    axes = prop_def(INTS)
     epsilon = prop_def(FloatAttr)
     result = result_def(TensorType)
     FUSION_KIND: ClassVar[FusionKind] = FusionKind.OPAQUE

@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 from ...core.attributes import shape_exprs, tensor_type
 from ...core.symbolic import as_expr
 from .base import (
+    INTS,
     FusionKind,
     GraphOp,
     Properties,
@@ -44,7 +45,7 @@ class ReduceOp(GraphOp):
     """
 
     input = operand_def(TensorType)
-    axes = prop_def()
+    axes = prop_def(INTS)
     keep_dims = opt_prop_def(BoolAttr)
     result = result_def(TensorType)
     FUSION_KIND: ClassVar[FusionKind] = FusionKind.REDUCTION

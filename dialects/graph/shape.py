@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 from ...core.attributes import ExprListAttr, shape_exprs, tensor_type
 from ...core.symbolic import ExprLike, SymExpr
 from .base import (
+    INTS,
     FusionKind,
     GraphOp,
     Properties,
@@ -75,7 +76,7 @@ class TransposeOp(GraphOp):
 
     name = "graph.transpose"
     input = operand_def(TensorType)
-    permutation = prop_def()
+    permutation = prop_def(INTS)
     result = result_def(TensorType)
     FUSION_KIND: ClassVar[FusionKind] = FusionKind.INJECTIVE
     assembly_format = "$input attr-dict `:` functional-type(operands, results)"
@@ -172,7 +173,7 @@ class SliceOp(GraphOp):
     input = operand_def(TensorType)
     starts = prop_def(ExprListAttr)
     sizes = prop_def(ExprListAttr)
-    steps = prop_def()
+    steps = prop_def(INTS)
     result = result_def(TensorType)
     FUSION_KIND: ClassVar[FusionKind] = FusionKind.INJECTIVE
     assembly_format = "$input attr-dict `:` functional-type(operands, results)"
@@ -228,8 +229,8 @@ class PadOp(GraphOp):
     name = "graph.pad"
     input = operand_def(TensorType)
     value = operand_def(TensorType)
-    low = prop_def()
-    high = prop_def()
+    low = prop_def(INTS)
+    high = prop_def(INTS)
     mode = prop_def(StringAttr)
     result = result_def(TensorType)
     FUSION_KIND: ClassVar[FusionKind] = FusionKind.INJECTIVE

@@ -73,8 +73,10 @@ from .symbol_binding import Emit, SymbolValues, bind_inputs, check_extent, requi
 
 @dataclass(frozen=True)
 class ConvertGraphToVmPass(ModulePass):
-    """See the module's docstring. A function whose body holds anything but constants, kernel calls, views,
-    ``graph.match_shape``, ``scf.if``, ``scf.while`` and ``tensor.extract`` is refused.
+    """Turns public functions of kernel calls into host programs.
+
+    A function whose body holds anything but constants, kernel calls, views, ``graph.match_shape``, ``scf.if``,
+    ``scf.while`` and ``tensor.extract`` is refused.
     """
 
     name = "convert-graph-to-vm"

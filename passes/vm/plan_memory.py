@@ -42,7 +42,7 @@ from .arena import SymbolicInterval, place_symbolic
 
 @dataclass(frozen=True)
 class VmPlanMemoryPass(ModulePass):
-    """See the module's docstring. Leaves no ``vm.alloc``."""
+    """Gives all tensors of a host program places in one arena; leaves no ``vm.alloc``."""
 
     name = "vm-plan-memory"
 

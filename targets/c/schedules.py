@@ -29,7 +29,7 @@ MIN_ROW = 4
 
 @dataclass(frozen=True)
 class AttachCSchedulesPass(ModulePass):
-    """See the module."""
+    """Gives every kernel that has none the schedule that pays on every machine: sums in local buffers."""
 
     name = "attach-c-schedules"
 

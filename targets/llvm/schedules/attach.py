@@ -25,7 +25,7 @@ from . import schedule_kernel
 
 @dataclass(frozen=True)
 class AttachSchedulesPass(ModulePass):
-    """See the module."""
+    """Gives every kernel that has none its default schedule for a machine, this one if none is named."""
 
     name = "attach-schedules"
     mcpu: str | None = None
