@@ -84,3 +84,17 @@ def test_no_file_is_too_long() -> None:
     """A file tells one story; past 600 lines a second one has begun."""
     long = {str(p.relative_to(ROOT)): n for p in source_files() if (n := len(p.read_text().splitlines())) > 600}
     assert not long
+
+
+def test_documents_name_levels_and_files_that_exist() -> None:
+    from tilewright.core.target import make_target
+    from tilewright.targets.llvm.host_target import LLVM_TARGET
+    from tilewright.tools.stages import stages
+
+    names = [*(stage.name for stage in stages(LLVM_TARGET, make_target())), LLVM_TARGET.level]
+    levels = {f"{number:02}_{name}.ir" for number, name in enumerate(names)}
+    for document in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
+        text = document.read_text()
+        assert set(re.findall(r"\b\d\d_\w+\.ir\b", text)) <= levels, document.name
+        for path in re.findall(r"`((?:core|text|dialects|interp|passes|frontends|targets|tools|test)/[\w/.]+)`", text):
+            assert (ROOT / path).exists(), f"{document.name} names {path}"
