@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
@@ -85,16 +86,7 @@ def make_target(name: str = "llvm", mcpu: str | None = None, mattr: str | None =
     host = host_target()
     target = host if mcpu in (None, "native", host.cpu) else _known_cpu(host, str(mcpu))
     if mattr:
-        features = set(target.features)
-        for item in mattr.split(","):
-            item = item.strip()
-            if len(item) < 2 or item[0] not in "+-":
-                raise DiagnosticError(
-                    Diagnostic(
-                        Severity.ERROR, f"--mattr takes +feature or -feature separated by commas, found '{item}'"
-                    )
-                )
-            (features.add if item[0] == "+" else features.discard)(item[1:])
+        features = _changed_features(target, mattr)
         derived = _from_features(name, target.triple, target.cpu, tuple(sorted(features)))
         target = replace(
             derived,
@@ -104,6 +96,30 @@ def make_target(name: str = "llvm", mcpu: str | None = None, mattr: str | None =
             cores=target.cores,
         )
     return replace(target, name=name)
+
+
+def _changed_features(target: TargetInfo, mattr: str) -> set[str]:
+    """The target's features with those of ``--mattr`` switched on and off."""
+    features, known = set(target.features), _known_features(target)
+    for item in map(str.strip, mattr.split(",")):
+        if len(item) < 2 or item[0] not in "+-":
+            raise _failure(f"--mattr takes +feature or -feature separated by commas, found '{item}'")
+        if known and item[1:] not in known:
+            close = get_close_matches(item[1:], sorted(known), n=1)
+            raise _failure(f"unknown processor feature '{item[1:]}'" + (f", did you mean '{close[0]}'?" if close else ""))
+        (features.add if item[0] == "+" else features.discard)(item[1:])
+    return features
+
+
+def _known_features(target: TargetInfo) -> frozenset[str]:
+    """All features that LLVM detects on this family of processors; empty where it lists only those of this machine."""
+    from llvmlite import binding
+
+    return frozenset(binding.get_host_cpu_features()) if target.triple.startswith("x86_64") else frozenset()
+
+
+def _failure(message: str) -> DiagnosticError:
+    return DiagnosticError(Diagnostic(Severity.ERROR, message))
 
 
 _X86_BASELINE = ("cx8", "fxsr", "mmx", "sse", "sse2")
@@ -144,7 +160,7 @@ def _known_cpu(host: TargetInfo, mcpu: str) -> TargetInfo:
             features = tuple(sorted(_X86_LEVELS[level]))
             return replace(_from_features(host.name, host.triple, mcpu, features), cores=host.cores)
         known = ", ".join(sorted({*_X86_LEVELS, *_X86_CPUS}))
-        raise DiagnosticError(Diagnostic(Severity.ERROR, f"unknown cpu '{mcpu}' (known: native, {known})"))
+        raise _failure(f"unknown cpu '{mcpu}' (known: native, {known})")
     return replace(_from_features(host.name, host.triple, mcpu, ()), cores=host.cores)
 
 

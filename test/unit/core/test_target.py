@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+
 import pytest
 from xdsl.dialects.builtin import bf16, f16, f32, f64, i1, i8
 
@@ -34,3 +36,9 @@ def test_cpu_and_attributes() -> None:
         make_target(mcpu="hasswell")
     with pytest.raises(DiagnosticError, match=r"--mattr takes \+feature"):
         make_target(mattr="avx2")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="LLVM lists all features of a family on x86 only")
+def test_features_that_do_not_exist() -> None:
+    with pytest.raises(DiagnosticError, match=r"unknown processor feature 'avx22', did you mean 'avx2'\?"):
+        make_target(mattr="+fma,-avx22")
