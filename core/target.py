@@ -106,7 +106,8 @@ def _changed_features(target: TargetInfo, mattr: str) -> set[str]:
             raise _failure(f"--mattr takes +feature or -feature separated by commas, found '{item}'")
         if known and item[1:] not in known:
             close = get_close_matches(item[1:], sorted(known), n=1)
-            raise _failure(f"unknown processor feature '{item[1:]}'" + (f", did you mean '{close[0]}'?" if close else ""))
+            hint = f", did you mean '{close[0]}'?" if close else ""
+            raise _failure(f"unknown processor feature '{item[1:]}'{hint}")
         (features.add if item[0] == "+" else features.discard)(item[1:])
     return features
 
