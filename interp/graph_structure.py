@@ -20,6 +20,7 @@ from ..dialects.graph.structure import CallOp, ConstantOp, KernelOp, RecipeOp
 from .arith import numpy_dtype
 from .graph_resize import resize
 from .interpreter import Frame, FrameFunction, Value
+from .loop import allocate
 
 Array = npt.NDArray[Any]
 
@@ -78,7 +79,7 @@ def _call(frame: Frame, op: Operation, operands: list[Value]) -> Sequence[Value]
 
 def _call_on_memory(frame: Frame, call: CallOp, callee: FuncOp, operands: list[Value]) -> Sequence[Value]:
     """Calls a kernel in destination-passing form: arguments in their physical layout, outputs and workspaces made
-    here.
+    here, filled with what no kernel may take for a result.
     """
     types = callee.function_type.inputs.data
     packed = _packed_maps(callee)
@@ -89,13 +90,13 @@ def _call_on_memory(frame: Frame, call: CallOp, callee: FuncOp, operands: list[V
     for result in call.results:
         layout, shape = layout_of(result.type), frame.shape(result.type)
         physical = shape if layout is None else _physical_shape(layout, shape)
-        outputs.append(np.zeros(physical, numpy_dtype(types[len(args) + len(outputs)])))
+        outputs.append(allocate(physical, numpy_dtype(types[len(args) + len(outputs)])))
     args += outputs
     symbols = _symbol_names(callee)
     values = _kernel_symbols(callee, [np.shape(a) for a in args], frame)
     for type in types[len(args) : len(types) - len(symbols)]:
         extents = [e.evaluate(values) for e in memref_shape_exprs(type)]
-        args.append(np.zeros(extents, numpy_dtype(type)))
+        args.append(allocate(extents, numpy_dtype(type)))
     frame.interpreter.call_function(callee, [*args, *(values[name] for name in symbols)])
     return [
         from_physical(output, layout_of(r.type), frame.shape(r.type), numpy_dtype(r.type))
