@@ -283,14 +283,12 @@ class Language:
 
     def attr_end(self, text: str, start: int, stop: int) -> int:
         """Where an attribute ends that parses itself: some read ``: type`` after their brackets."""
-        from xdsl.parser import Parser
-
         source = text[start:stop]
         if source not in self._complete:
-            self._complete[source] = _reads(Parser(self.context, source)) is not None
+            self._complete[source] = _reads(self.context, source) is not None
         if self._complete[source]:
             return stop
-        end = _reads(Parser(self.context, text[start : start + _LONGEST_ATTRIBUTE]))
+        end = _reads(self.context, text[start : start + _LONGEST_ATTRIBUTE])
         return stop if end is None else start + len(text[start : start + end].rstrip())
 
     # ---- messages ----
@@ -322,9 +320,15 @@ class Language:
         return SliceParser(builder, text)
 
 
-def _reads(parser: Parser) -> int | None:
-    """Where the attribute ends that a parser begins with, None if it is malformed."""
+def _reads(context: Context, text: str) -> int | None:
+    """Where the attribute ends that a text begins with, None if it is malformed."""
+    from xdsl.parser import Parser
+
+    from .slices import read_with_linear_lexer
+
+    parser = Parser(context, "")
     try:
+        read_with_linear_lexer(parser, text)
         parser.parse_attribute()
     except Exception:
         return None

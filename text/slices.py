@@ -6,12 +6,15 @@ handed to xDSL's parser here; attributes of a fragment nested in it come back to
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import UnregisteredAttr
 from xdsl.ir import Attribute
-from xdsl.parser import Parser
+from xdsl.parser import Parser, ParserState
 from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Input
+from xdsl.utils.mlir_lexer import MLIRLexer
 
 from .driver import SyntaxFault, Token, describe, scan_balanced
 
@@ -19,11 +22,24 @@ if TYPE_CHECKING:
     from .builder import Builder
 
 
+class LinearLexer(MLIRLexer):
+    """xDSL's lexer, with a pattern of strings that does not backtrack: on a string without an end, xDSL's takes time
+    that doubles with every few characters."""
+
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+
+def read_with_linear_lexer(parser: Parser, text: str) -> None:
+    """Makes a parser of nothing one of ``text``."""
+    parser._parser_state = ParserState(LinearLexer(Input(text, "<text>")))
+
+
 class SliceParser(Parser):
     """xDSL's parser over a slice of a text that a :class:`~tilewright.text.builder.Builder` is parsing."""
 
     def __init__(self, builder: Builder, text: str) -> None:
-        super().__init__(builder.context, text)
+        super().__init__(builder.context, "")
+        read_with_linear_lexer(self, text)
         self._builder = builder
         self.attribute_aliases = builder.aliases
 

@@ -113,3 +113,9 @@ def test_many_nested_regions_of_operations_that_parse_themselves() -> None:
         depth, op = depth + 1, op.regions[0].block.first_op  # type: ignore[assignment]
     assert depth == 1000
     assert parsed("affine.for %i = 0 to 7 {}").properties["step"] == IntegerAttr(1, IndexType())
+
+
+@pytest.mark.parametrize("text", ['own.repeat %i = %n "', '"test.op"() {a = #llvm.linkage<"'])
+def test_a_string_without_an_end_is_an_error_in_no_time(text: str) -> None:
+    with pytest.raises(DiagnosticError):
+        parsed(f"func.func @f(%n: index) {{\n{text}{'long ' * 2000}\nfunc.return }}")
