@@ -12,9 +12,11 @@ from 0, step 1. Read and write regions of a block are derived from its body, nev
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IndexType, MemRefType, StringAttr, VectorType
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -80,7 +82,7 @@ class ForOp(IRDLOperation):
     def verify_(self) -> None:
         if self.kind.data not in LOOP_KINDS:
             raise VerifyException(f"unknown loop kind '{self.kind.data}', expected one of {', '.join(LOOP_KINDS)}")
-        _verify_map("extent", self.extent, self.args)
+        _verify_map(self, "extent", self.extent, self.args)
         if len(self.extent.results) != 1:
             raise VerifyException("extent must be one expression over the arguments")
         if len(self.body.block.args) != 1 or not isinstance(self.body.block.args[0].type, IndexType):
@@ -152,7 +154,7 @@ class BlockOp(IRDLOperation):
             if kind not in ITER_KINDS:
                 raise VerifyException(f"unknown iterator kind '{kind}', expected one of {', '.join(ITER_KINDS)}")
         for what, attr in (("bindings", self.bindings), ("domains", self.domains), ("where", self.where)):
-            _verify_map(what, attr, self.args)
+            _verify_map(self, what, attr, self.args)
             if what != "where" and attr is not None and len(attr.results) != count:
                 raise VerifyException(f"{len(attr.results)} {what} for {count} iterators")
         for region in self.regions:
@@ -162,28 +164,39 @@ class BlockOp(IRDLOperation):
             raise VerifyException("an init region needs a reduce iterator")
 
 
-def _verify_map(what: str, map: IndexMapAttr | None, args: Sequence[SSAValue]) -> None:
-    """Expressions are over the op's arguments and nothing else: a symbolic dimension is an argument of the kernel."""
+def _verify_map(op: Operation, what: str, map: IndexMapAttr | None, args: Sequence[SSAValue]) -> None:
+    """Expressions are over the op's arguments and the symbols of the kernel around it, and nothing else."""
     if map is None:
         return
     if map.num_inputs != len(args):
         raise VerifyException(f"{what} takes {map.num_inputs} inputs, found {len(args)} arguments")
     inputs = {f"d{number}" for number in range(len(args))}
     for result in map.results:
-        unknown = sorted(result.symbols() - inputs)
-        if unknown:
-            raise VerifyException(f"{what} names '{unknown[0]}', which is no argument")
+        unknown = result.symbols() - inputs
+        if unknown and not unknown <= _kernel_symbols(op, unknown):
+            name = min(unknown - _kernel_symbols(op, unknown))
+            raise VerifyException(f"{what} names '{name}', which is neither an argument nor a symbol of the kernel")
     if what == "where" and len(map.results) % 2:
         raise VerifyException("where must hold pairs of expressions")
 
 
-def _verify_access(
-    memref: SSAValue, map: IndexMapAttr, where: IndexMapAttr | None, args: Sequence[SSAValue]
-) -> MemRefType[Attribute]:
-    type_ = memref.type
+def _kernel_symbols(op: Operation, otherwise: AbstractSet[str]) -> AbstractSet[str]:
+    """The names in the ``symbols`` attribute of the function around an op; ``otherwise`` if it is in none yet."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, FuncOp):
+        parent = parent.parent_op()
+    if parent is None:
+        return otherwise
+    symbols = parent.attributes.get("symbols")
+    names = symbols.data if isinstance(symbols, ArrayAttr) else ()
+    return {name.data for name in names if isinstance(name, StringAttr)}
+
+
+def _verify_access(op: LoadOp | StoreOp) -> MemRefType[Attribute]:
+    type_, map = op.memref.type, op.map
     assert isinstance(type_, MemRefType)
-    _verify_map("map", map, args)
-    _verify_map("where", where, args)
+    _verify_map(op, "map", map, op.args)
+    _verify_map(op, "where", op.where, op.args)
     if len(map.results) != len(type_.get_shape()):
         raise VerifyException(f"{len(map.results)} index expressions for a memref of rank {len(type_.get_shape())}")
     return type_
@@ -224,7 +237,7 @@ class LoadOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        type_ = _verify_access(self.memref, self.map, self.where, self.args)
+        type_ = _verify_access(self)
         found = self.result.type
         element = found.element_type if isinstance(found, VectorType) else found
         if element != type_.element_type:
@@ -258,7 +271,7 @@ class StoreOp(IRDLOperation):
         super().__init__(operands=[value, memref, args], properties={"map": map, "where": where})
 
     def verify_(self) -> None:
-        type_ = _verify_access(self.memref, self.map, self.where, self.args)
+        type_ = _verify_access(self)
         found = self.value.type
         element = found.element_type if isinstance(found, VectorType) else found
         if element != type_.element_type:
@@ -285,7 +298,7 @@ class IndexOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        _verify_map("map", self.map, self.args)
+        _verify_map(self, "map", self.map, self.args)
         if len(self.map.results) != 1:
             raise VerifyException("loop.index takes one expression over its arguments")
 
@@ -311,7 +324,7 @@ class IfOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        _verify_map("where", self.where, self.args)
+        _verify_map(self, "where", self.where, self.args)
 
 
 @irdl_op_definition

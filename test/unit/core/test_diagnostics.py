@@ -36,9 +36,9 @@ def test_rendering_with_source_caret_and_notes() -> None:
         "t.ir:2:7: note: defined here",
         "\t%x = arith.addi %a, %a : i32",
         "\t     ^",
-        "t.ir:1:1: note: argument",
+        "t.ir:1:14: note: argument",
         "func.func @f(%a: i32) {",
-        "^",
+        "             ^",
     ]
 
 
