@@ -12,7 +12,7 @@ import mmap
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from hashlib import blake2b
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,8 +128,8 @@ class ResourceTable(Mapping[str, Any]):
 
 
 def content_digest(array: Array) -> bytes:
-    """A hash of element type, shape and content."""
-    digest = blake2b(f"{array.dtype.name}{array.shape}".encode(), digest_size=16)
+    """A hash of element type, shape and content (SHA-256, which processors have instructions for)."""
+    digest = sha256(f"{array.dtype.name}{array.shape}".encode())
     digest.update(_bytes_of(array))
     return digest.digest()
 

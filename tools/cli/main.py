@@ -8,6 +8,7 @@ for, so that ``--version`` and ``--help`` answer at once and ``run`` needs nothi
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -19,6 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     if arguments.command == "compile" and not arguments.print_pipeline and not (arguments.model and arguments.output):
         parser.error("compile needs a model and -o FILE")
+    collecting = gc.isenabled()
+    gc.disable()  # A command is one short job around one live graph: a collection walks it all and frees nothing.
     try:
         command = import_module(f".{arguments.command}", __package__)
         return int(command.run(arguments))
@@ -37,6 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             message = f"error: internal error: {error!r} (--debug shows the traceback)"
         print(message, file=sys.stderr)
         return 1
+    finally:
+        if collecting:
+            gc.freeze()  # Nor does the one at the end of the process find anything.
+            gc.enable()
 
 
 def _message(error: Exception) -> str | None:

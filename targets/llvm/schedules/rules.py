@@ -23,7 +23,7 @@ from .shape import BlockShape, find_contraction
 def schedule_kernel(kernel: FuncOp, info: TargetInfo) -> ScheduleFuncOp:
     """The default schedule of a kernel of plain loop nests."""
     plan: list[tuple[str, str | None]] = []
-    looking = Schedule(kernel.clone())
+    looking = Schedule(kernel)  # only looks
     taken: set[str] = set()
     for block in looking.blocks():
         name = block.block_name.data
