@@ -403,6 +403,9 @@ class Builder(AttributeReductions, ExpressionReductions):
             if values[index].type != placeholder.type:
                 message = f"{token} has type {values[index].type}, expected {placeholder.type}"
                 raise SyntaxFault(message, use, notes=[("defined here", token.pos)])
+            if placeholder.first_use is None:
+                # Its user is still being read: it is used in the header of the operation that defines it inside.
+                raise SyntaxFault(f"use of undefined value {use}", use, notes=[("defined here", token.pos)])
             placeholder.replace_all_uses_with(values[index])
 
     def _shadow(self, token: Token) -> None:
