@@ -34,6 +34,7 @@ from .folding import fold_node
 from .functions import expand_node
 from .load import load_model
 from .node import Node, Result, as_results
+from .schema import check_node
 from .symbolic_rules import SYMBOLIC_RULES
 from .symbols import SymbolNames
 from .table import find_rule
@@ -297,6 +298,7 @@ class GraphImporter:
         if rule is None:
             expand_node(self, proto, local)
             return
+        check_node(proto, self.opsets)
         node = Node(self, proto, self.opsets.get(domain, 1), location)
         symbolic = SYMBOLIC_RULES.get(proto.op_type) if domain == "" else None
         known = symbolic(node) if symbolic is not None else None

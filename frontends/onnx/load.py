@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,25 @@ def _checked(proto: ModelProto, name: str) -> ModelProto:
         raise _failure("the model imports no operator set", name)
     if not proto.graph.output:
         raise _failure("the model has no outputs", name)
+    _check_single_definitions(proto, name)
     return proto
+
+
+def _check_single_definitions(proto: ModelProto, name: str) -> None:
+    """Every value of the graph comes from one place: an input (which an initialiser may back) or one node."""
+    given = [value.name for value in proto.graph.input]
+    initial = [weight.name for weight in proto.graph.initializer]
+    for kind, names in (("input", given), ("initialiser", initial)):
+        repeated = next((n for n, count in Counter(names).items() if count > 1), None)
+        if repeated is not None:
+            raise _failure(f"{kind} '{repeated}' is defined twice", name)
+    known = {*given, *initial}
+    for node in proto.graph.node:
+        for output in node.output:
+            if output and output in known:
+                where = f"node '{node.name or output}' ({node.op_type})"
+                raise _failure(f"{where}: value '{output}' is defined already", name)
+            known.add(output)
 
 
 def _failure(message: str, name: str) -> DiagnosticError:
