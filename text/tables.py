@@ -19,7 +19,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -275,6 +274,8 @@ def _cache_path(grammar: str) -> Path | None:
     if folder is None:
         return None
     maker = Path(__file__).read_text() if Path(__file__).is_file() else __version__
+    from importlib.metadata import version  # Slow to import, and only a text that is read needs it.
+
     key = f"{maker}\0{version('lark')}\0{sys.version_info[:2]}\0{grammar}"
     return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
 
