@@ -26,7 +26,8 @@ class Stage:
     after: str
     """What holds after it, in one line."""
     border: bool = True
-    """Whether a level ends here; the module is verified at borders (and at every stage that is dumped)."""
+    """Whether the module is verified here even if nothing is dumped: where it comes in, and before code is made of it.
+    A dump verifies every stage."""
 
 
 def stages(target: Target, info: TargetInfo) -> tuple[Stage, ...]:
@@ -48,8 +49,13 @@ def stages(target: Target, info: TargetInfo) -> tuple[Stage, ...]:
             border=False,
         ),
         Stage("fused", ("graph-fuse", "cse", "dce"), "every computing op is in a graph.kernel", border=False),
-        Stage("te", ("convert-graph-to-te", "te-inline", "outline-kernels"), "kernels are functions of te ops"),
-        Stage("loop", ("convert-te-to-loop",), "kernels are plain loop nests on memrefs"),
+        Stage(
+            "te",
+            ("convert-graph-to-te", "te-inline", "outline-kernels"),
+            "kernels are functions of te ops",
+            border=False,
+        ),
+        Stage("loop", ("convert-te-to-loop",), "kernels are plain loop nests on memrefs", border=False),
         Stage("schedule", target.schedule_passes(info), "each kernel has a schedule beside it", border=False),
         Stage("scheduled", ("apply-schedule",), "loop order, tiles, vectors and threads are decided", border=False),
         Stage(
